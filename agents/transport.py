@@ -1,0 +1,155 @@
+"""The sans-IO interface that MRC and the RoCE baseline share (like aioquic, h2 and quinn-proto).
+
+Nobody behind this interface has a socket, a clock or a global source of randomness. `now` is an int in
+nanoseconds (CLOCK_MONOTONIC on the kernel lab, virtual in the simulator); randomness is a `random.Random` handed in.
+The event loop, the simulator and the tests drive it alike:
+
+    packet arrives            -> nic.receive(port, packet, now)
+    port may send / may not   -> nic.set_port_ready(port, ready)
+    carrier changed           -> nic.set_port_up(port, up, now)
+    timer due                 -> nic.handle_timer(now)          (next due: nic.next_timer())
+    after each of these       -> for event in nic.events(): ...
+                                 for datagram in nic.datagrams_to_send(now): send it
+
+`datagrams_to_send` is a lazy iterator: each step chooses the next packet and its EV among the ports that are ready
+at that moment, so that a path is chosen when the packet really leaves. When a port refuses (its queue is full), the
+driver keeps that one datagram, calls `set_port_ready(port, False)` and goes on; it sends the kept one first when the
+port takes packets again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from agents.wire.packet import Packet
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Datagram(NamedTuple):
+    """One packet to send: the NIC port (= plane), its traffic class, and its bytes from the outer IPv6 header on.
+
+    The bytes come as buffers to be sent in one gathering write, so that a payload is not copied. They are stable
+    until the message they belong to has completed.
+    """
+
+    port: int
+    control: bool
+    buffers: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a queue pair reports upwards; `now_ns` is when it knew."""
+
+    qpn: int
+    now_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendCompleted(Event):
+    """A posted WRITE is acknowledged as a whole: its memory may be used again."""
+
+    wr_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImmediateReceived(Event):
+    """A WRITE_WITH_IMM has wholly arrived; these come in the order in which they were sent."""
+
+    immediate: int
+    byte_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PacketLost(Event):
+    """A packet is taken for lost and will go again on another EV."""
+
+    psn: int
+    ev: int
+    sent_ns: int
+    cause: str  # "overdue", "overtaken", "port-down", "timeout", "trimmed"
+
+
+@dataclass(frozen=True, slots=True)
+class EvChanged(Event):
+    """An EV of the set changed its state (names of the states as in `mrc_ctl.h`)."""
+
+    ev: int
+    old: str
+    new: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class QpFailed(Event):
+    """The queue pair is in error and will send nothing more."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A WRITE to post: local bytes to remote (`address`, `rkey`); with `immediate` the far end learns of it."""
+
+    wr_id: int
+    data: memoryview
+    address: int
+    rkey: int
+    immediate: int | None = None
+
+
+@dataclass(slots=True)
+class QpCounters:
+    """What a queue pair has counted since it was made; all packets are data packets."""
+
+    packets_sent: int = 0  # including retransmissions
+    packets_retransmitted: int = 0
+    packets_lost: int = 0  # taken for lost by the sender
+    packets_received: int = 0  # new ones
+    packets_duplicate: int = 0  # arrived again
+    bytes_acked: int = 0
+    bytes_received: int = 0  # payload of new packets
+    sacks_sent: int = 0
+    sacks_received: int = 0
+    probes_sent: int = 0
+
+
+class QueuePair(ABC):
+    """One end of a reliable connection over one transport. Made by the NIC; see the module for the calling rules."""
+
+    qpn: int
+    counters: QpCounters
+    bytes_received_by_port: list[int]  # payload of new packets, by the port they came in on
+
+    @abstractmethod
+    def post(self, write: Write) -> None:
+        """Queue a WRITE. Raises QpStateError when the queue pair cannot send."""
+
+    @abstractmethod
+    def receive(self, port: int, packet: Packet, now: int) -> None:
+        """Take a decoded packet that came in on `port`."""
+
+    @abstractmethod
+    def poll_transmit(self, now: int, ready_ports: int) -> Datagram | None:
+        """The next packet for a port of the bit mask `ready_ports`, or None when there is nothing to send on these."""
+
+    @abstractmethod
+    def set_port_up(self, port: int, up: bool, now: int) -> None:
+        """The NIC's own port lost or regained carrier."""
+
+    @abstractmethod
+    def next_timer(self) -> int | None:
+        """When `handle_timer` wants to be called next, in ns; None for never."""
+
+    @abstractmethod
+    def handle_timer(self, now: int) -> None:
+        """Do what is due at `now`."""
+
+    @abstractmethod
+    def events(self) -> Iterator[Event]:
+        """Drain the events, oldest first."""

@@ -1,0 +1,1 @@
+"""One small file per group of verbs; no logic lives here."""

@@ -1,0 +1,5 @@
+"""`python -m testbed.cli`: what the mrclab script runs."""
+
+from testbed.cli.main import main
+
+main()
