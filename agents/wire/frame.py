@@ -1,0 +1,139 @@
+"""Headers -> bytes: packets from prebuilt templates, one template for each (peer, EV).
+
+Everything that a path fixes (both IPv6 headers, UDP, the CRC over them) is computed once and kept by packet size and
+class; a packet then costs one struct pack and the CRC of its own bytes. The payload is not copied: packets come as
+buffers for one gathering write. The outer header carries the same traffic class, flow label and source as the inner.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from agents.wire import address, ev, headers, icrc
+from agents.wire.dscp import CONTROL, traffic_class
+from agents.wire.headers import ControlBody
+from agents.wire.icrc import Buffer, crc32
+from agents.wire.packet import DEFAULT_UDP_PORT, IPV6_BYTES, NEXT_HEADER_IPV6, NEXT_HEADER_UDP, UDP_BYTES
+
+DEFAULT_HOP_LIMIT = 64
+
+_IPV6 = struct.Struct("!IHBB16s16s")
+_UDP = struct.Struct("!HHHH")
+# BTH and all that follows up to the payload, by (with TSETH, with ImmDt)
+_WRITE = {kind: struct.Struct("!BBHII" + layout.format[1:]) for kind, layout in headers.WRITE_HEADERS.items()}
+_PLAIN_WRITE = _WRITE[False, False]
+
+# The reserved byte of the BTH counts as ones in the ICRC and is zero on the wire.
+_RESERVED_ONES = 0xFF << 24
+_RESERVED_AT = 4
+_ZERO = b"\0"
+_PAD = (b"", b"\0", b"\0\0", b"\0\0\0")
+
+_MAX_CACHED_SIZES = 64
+
+
+class PathTemplate:
+    """All packets to one peer over one EV start the same way; this is how."""
+
+    __slots__ = ("_outer_destination", "_prefixes", "dst", "ev", "hop_limit", "src", "udp_port")
+
+    def __init__(
+        self,
+        *,
+        src: bytes,
+        dst: bytes,
+        usids: Sequence[int],
+        ev: int,
+        block: int = address.DEFAULT_BLOCK,
+        udp_port: int = DEFAULT_UDP_PORT,
+        hop_limit: int = DEFAULT_HOP_LIMIT,
+    ) -> None:
+        """`src`, `dst`: 16-byte host addresses; `usids`: the way there, own T0 first, downlink last."""
+        self.src = src
+        self.dst = dst
+        self.ev = ev
+        self.udp_port = udp_port
+        self.hop_limit = hop_limit
+        self._outer_destination = address.sid_address(block, *usids)
+        self._prefixes: dict[tuple[int, int], tuple[bytes, int]] = {}
+
+    def prefix(self, dscp: int, size: int) -> tuple[bytes, int]:
+        """(outer IPv6 + inner IPv6 + UDP headers, CRC state after them) for `size` bytes from BTH to ICRC."""
+        found = self._prefixes.get((dscp, size))
+        if found is None:
+            if len(self._prefixes) >= _MAX_CACHED_SIZES:  # message sizes may be many; a few are hot
+                self._prefixes.clear()
+            found = self._prefixes[dscp, size] = self._build(dscp, size)
+        return found
+
+    def _build(self, dscp: int, size: int) -> tuple[bytes, int]:
+        first_word = 6 << 28 | traffic_class(dscp) << 20 | ev.flow_label(self.ev)
+        udp_length = UDP_BYTES + size
+        inner = _IPV6.pack(first_word, udp_length, NEXT_HEADER_UDP, self.hop_limit, self.src, self.dst) + _UDP.pack(
+            ev.source_port(self.ev), self.udp_port, udp_length, 0
+        )
+        outer = _IPV6.pack(
+            first_word, udp_length + IPV6_BYTES, NEXT_HEADER_IPV6, self.hop_limit, self.src, self._outer_destination
+        )
+        return outer + inner, icrc.headers_crc(inner)
+
+
+def write(
+    path: PathTemplate,
+    *,
+    dscp: int,
+    dest_qp: int,
+    psn: int,
+    opcode: int,
+    msn: int,
+    rqmsn: int,
+    address: int,
+    rkey: int,
+    length: int,
+    payload: Buffer,
+    immediate: int | None = None,
+    tx_timestamp: int | None = None,
+    ack_request: bool = False,
+    retransmission: bool = False,
+) -> tuple[Buffer, ...]:
+    """A WRITE packet as (headers, payload, pad + ICRC).
+
+    `address` is where this payload goes, `length` the bytes of the whole message; `immediate` exactly with the opcodes
+    that carry one; `tx_timestamp` in ticks. Raises struct.error when a number does not fit its field.
+    """
+    pad = -len(payload) & 3
+    bth_flags = pad << headers.BTH_PAD_SHIFT
+    psn_word = psn
+    if ack_request:
+        psn_word |= headers.BTH_ACK_REQUEST
+    if retransmission:
+        psn_word |= headers.BTH_RETRANSMISSION
+    qp_word = _RESERVED_ONES | dest_qp
+    pkey = headers.DEFAULT_PKEY
+    if tx_timestamp is None and immediate is None:
+        masked = _PLAIN_WRITE.pack(opcode, bth_flags, pkey, qp_word, psn_word, rqmsn, msn, address, rkey, length)
+    else:
+        timestamp = () if tx_timestamp is None else (tx_timestamp, headers.TSETH_FTYPE)
+        if timestamp:
+            psn_word |= headers.BTH_TIMESTAMP
+        masked = _WRITE[tx_timestamp is not None, immediate is not None].pack(
+            opcode, bth_flags, pkey, qp_word, psn_word, rqmsn, msn, *timestamp, address, rkey, length,
+            *(() if immediate is None else (immediate,)),
+        )  # fmt: skip
+    prefix, crc = path.prefix(dscp, len(masked) + len(payload) + pad + icrc.ICRC_BYTES)
+    crc = crc32(payload, crc32(masked, crc))
+    header = b"".join((prefix, masked[:_RESERVED_AT], _ZERO, masked[_RESERVED_AT + 1 :]))
+    if pad:
+        return header, payload, _PAD[pad] + crc32(_PAD[pad], crc).to_bytes(4, "little")
+    return header, payload, crc.to_bytes(4, "little")
+
+
+def control(
+    path: PathTemplate, *, dest_qp: int, psn: int, opcode: int, body: ControlBody, dscp: int = CONTROL
+) -> tuple[Buffer, ...]:
+    """A packet with one control body, as a single buffer. Probes that shall test the data class name its `dscp`."""
+    masked = headers.BTH.pack(opcode, 0, headers.DEFAULT_PKEY, _RESERVED_ONES | dest_qp, psn) + body.pack()
+    prefix, crc = path.prefix(dscp, len(masked) + icrc.ICRC_BYTES)
+    crc = crc32(masked, crc)
+    return (b"".join((prefix, masked[:_RESERVED_AT], _ZERO, masked[_RESERVED_AT + 1 :], crc.to_bytes(4, "little"))),)

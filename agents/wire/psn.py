@@ -1,0 +1,37 @@
+"""Packet sequence numbers: serial arithmetic on 24 bits (IBTA BTH.PSN; after RFC 1982).
+
+Two PSNs compare by the shorter way round the circle, so a comparison means something only for PSNs less than
+2^23 apart. Who needs to count further unwraps a PSN once, at the door, with `unwrap`.
+"""
+
+from __future__ import annotations
+
+BITS = 24
+MODULUS = 1 << BITS
+MASK = MODULUS - 1
+_HALF = MODULUS >> 1
+
+
+def add(psn: int, count: int) -> int:
+    """The PSN `count` (also negative) after `psn`."""
+    return (psn + count) & MASK
+
+
+def distance(start: int, end: int) -> int:
+    """How far `end` is after `start`, signed, in -2^23 .. 2^23 - 1."""
+    return ((end - start + _HALF) & MASK) - _HALF
+
+
+def precedes(first: int, second: int) -> bool:
+    """Whether `first` comes before `second`."""
+    return distance(second, first) < 0
+
+
+def in_window(psn: int, start: int, size: int) -> bool:
+    """Whether `psn` is one of the `size` PSNs from `start` on."""
+    return (psn - start) & MASK < size
+
+
+def unwrap(psn: int, near: int) -> int:
+    """The unbounded integer that is `psn` modulo 2^24 and nearest to the unbounded integer `near`."""
+    return near + distance(near, psn)
