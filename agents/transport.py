@@ -14,7 +14,8 @@ The event loop, the simulator and the tests drive it alike:
 `datagrams_to_send` is a lazy iterator: each step chooses the next packet and its EV among the ports that are ready
 at that moment, so that a path is chosen when the packet really leaves. When a port refuses (its queue is full), the
 driver keeps that one datagram, calls `set_port_ready(port, False)` and goes on; it sends the kept one first when the
-port takes packets again.
+port takes packets again. Readiness concerns the data class only: a control datagram may be handed out for a port that
+is not ready (its class has a queue of its own and goes first), so that an acknowledgement never waits behind data.
 """
 
 from __future__ import annotations
