@@ -1,0 +1,238 @@
+"""The event loop: pumps a sans-IO NIC (the rules are in `agents.transport`) with packets, carrier and time.
+
+One thread and one epoll. A turn takes in what has arrived, looks at the carriers, handles what is due, hands the events
+to the application, and sends. Two orders matter:
+
+- Received packets go before timers. A process that was kept waiting for the CPU finds its timers overdue and the
+  answers to them in its sockets; it must see the answers first, or it would take its own delay for a loss.
+- Events go before sending. A receiver has checked a message before the acknowledgement that lets the sender use that
+  memory again is out.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agents.rawio.carrier import CarrierMonitor
+from agents.rawio.libc import Timer
+from agents.rawio.port import Port, Sent
+from agents.transport import Datagram, Event
+
+_NS_PER_MS = 1_000_000
+
+LATE_NS = 5 * _NS_PER_MS  # a wake-up later than this counts as late
+CARRIER_BUSY_NS = 2 * _NS_PER_MS  # between looks at the carriers while packets flow
+CARRIER_IDLE_NS = 20 * _NS_PER_MS  # and when none has for `_IDLE_AFTER_NS`: a look costs a wake-up of the process
+_IDLE_AFTER_NS = 200 * _NS_PER_MS
+_QUEUE_RETRY_NS = 1 * _NS_PER_MS  # a full queue behind the socket does not say when it has room again
+
+_RECEIVE_BATCH = 32  # packets of one port in one turn
+_RECEIVE_BATCH_LATE = 2048  # the same after a late wake-up: all there is, within reason
+_SEND_BATCH = 64
+_LARGEST_PACKET_BYTES = 16 << 10
+_MAX_READY = 64
+
+
+class Nic(Protocol):
+    """What the loop needs of `agents.nic.Nic`."""
+
+    def receive(self, port: int, data: memoryview, now: int) -> None: ...
+    def set_port_ready(self, port: int, ready: bool) -> None: ...
+    def set_port_up(self, port: int, up: bool, now: int) -> None: ...
+    def next_timer(self) -> int | None: ...
+    def handle_timer(self, now: int) -> None: ...
+    def events(self) -> Iterable[Event]: ...
+    def datagrams_to_send(self, now: int) -> Iterable[Datagram]: ...
+
+
+class Application(Protocol):
+    """What lives above the NIC in the same process."""
+
+    def on_event(self, event: Event, now: int) -> None: ...
+    def on_carrier(self, port: int, up: bool, now: int) -> None: ...
+    def next_timer(self) -> int | None: ...
+    def handle_timer(self, now: int) -> None: ...
+
+
+@dataclass(slots=True)
+class LoopCounters:
+    """How well the process keeps up with its own timers."""
+
+    turns: int = 0
+    late_timers: int = 0
+    worst_late_ns: int = 0
+
+
+def now_ns() -> int:
+    """The clock of the agents: CLOCK_MONOTONIC, which all namespaces of a machine share."""
+    return time.monotonic_ns()
+
+
+class Loop:
+    """Drives `nic` over `ports` (port number = index), and `application` with what the NIC reports."""
+
+    def __init__(self, nic: Nic, ports: Sequence[Port], application: Application) -> None:
+        self.counters = LoopCounters()
+        self.carrier = CarrierMonitor([port.spec.ifname for port in ports])
+        self._nic = nic
+        self._ports = ports
+        self._application = application
+        self._stopping = False
+        self._kept: dict[int, Datagram] = {}  # by port: the datagram that its data class did not take
+        self._retry_ns: dict[int, int] = {}
+        self._more_to_send = False
+        self._deadline_ns: int | None = None
+        self._buffer = memoryview(bytearray(_LARGEST_PACKET_BYTES))
+        self._timer = Timer()
+        self._epoll = select.epoll()
+        self._watched: dict[int, Callable[[int], None]] = {}
+        self._epoll.register(self._timer.fileno(), select.EPOLLIN)
+        self._receivers = {port.receiver.fileno(): number for number, port in enumerate(ports)}
+        self._senders = {port.data_sender.fileno(): number for number, port in enumerate(ports)}
+        for fd in self._receivers:
+            self._epoll.register(fd, select.EPOLLIN)
+        for fd in self._senders:
+            self._epoll.register(fd, 0)
+        now = now_ns()
+        self._carrier_due_ns = self._last_packet_ns = now
+        for number, up in enumerate(self.carrier.up):
+            if not up:
+                nic.set_port_up(number, False, now)
+
+    def watch(self, fd: int, mask: int, callback: Callable[[int], None]) -> None:
+        """Call `callback(epoll events)` in the turns in which `fd` is ready; a second call changes the mask."""
+        if fd in self._watched:
+            self._epoll.modify(fd, mask)
+        else:
+            self._epoll.register(fd, mask)
+        self._watched[fd] = callback
+
+    def unwatch(self, fd: int) -> None:
+        """Forget `fd`; call it before closing it."""
+        if self._watched.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
+
+    def stop(self) -> None:
+        """Let `run` return after the current turn; safe in a signal handler."""
+        self._stopping = True
+
+    def run(self) -> None:
+        """Turn until `stop`."""
+        while not self._stopping:
+            self.turn()
+
+    def turn(self) -> None:
+        """Wait for something to do, and do it."""
+        ready = self._wait()
+        now = now_ns()
+        late = self._note_lateness(now)
+        writable: list[int] = []
+        for fd, mask in ready:
+            if fd in self._receivers:
+                if not late:
+                    self._receive(self._receivers[fd], _RECEIVE_BATCH)
+            elif fd in self._senders:
+                writable.append(self._senders[fd])
+            elif fd in self._watched:
+                self._watched[fd](mask)
+        if late:
+            for number in range(len(self._ports)):
+                self._receive(number, _RECEIVE_BATCH_LATE)
+        now = now_ns()
+        if now >= self._carrier_due_ns:
+            self._look_at_carriers(now)
+        due = self._nic.next_timer()
+        if due is not None and due <= now:
+            self._nic.handle_timer(now)
+        self._drain_events(now)
+        due = self._application.next_timer()
+        if due is not None and due <= now:
+            self._application.handle_timer(now)
+        writable += [number for number, at in self._retry_ns.items() if at <= now]
+        for number in writable:
+            self._send_kept(number, now)
+        self._send(now)
+
+    def close(self) -> None:
+        """Close what the loop itself has opened; ports and watched descriptors belong to others."""
+        self._epoll.close()
+        self._timer.close()
+        self.carrier.close()
+
+    def _wait(self) -> list[tuple[int, int]]:
+        self.counters.turns += 1
+        if self._more_to_send:
+            self._deadline_ns = None
+            return self._epoll.poll(0, _MAX_READY)
+        wanted = [self._carrier_due_ns, *self._retry_ns.values()]
+        wanted += [at for at in (self._nic.next_timer(), self._application.next_timer()) if at is not None]
+        self._deadline_ns = min(wanted)
+        self._timer.arm(self._deadline_ns)
+        return self._epoll.poll(-1, _MAX_READY)
+
+    def _note_lateness(self, now: int) -> bool:
+        if self._deadline_ns is None or now - self._deadline_ns <= LATE_NS:
+            return False
+        self.counters.late_timers += 1
+        self.counters.worst_late_ns = max(self.counters.worst_late_ns, now - self._deadline_ns)
+        return True
+
+    def _receive(self, number: int, limit: int) -> None:
+        receive_into, receive, buffer = self._ports[number].receive_into, self._nic.receive, self._buffer
+        for _ in range(limit):
+            length = receive_into(buffer)
+            if not length:
+                return
+            self._last_packet_ns = now = now_ns()
+            receive(number, buffer[:length], now)
+
+    def _look_at_carriers(self, now: int) -> None:
+        for number, up in self.carrier.edges():
+            if not up and self._kept.pop(number, None) is not None:
+                self._nic.set_port_ready(number, True)  # the NIC sends what was kept here over another port
+            self._nic.set_port_up(number, up, now)
+            self._application.on_carrier(number, up, now)
+        idle = now - self._last_packet_ns > _IDLE_AFTER_NS
+        self._carrier_due_ns = now + (CARRIER_IDLE_NS if idle else CARRIER_BUSY_NS)
+
+    def _drain_events(self, now: int) -> None:
+        for event in list(self._nic.events()):
+            self._application.on_event(event, now)
+
+    def _send_kept(self, number: int, now: int) -> None:
+        self._retry_ns.pop(number, None)
+        kept = self._kept.pop(number, None)
+        if kept is not None and self._transmit(kept, now):
+            self._nic.set_port_ready(number, True)
+
+    def _send(self, now: int) -> None:
+        budget = _SEND_BATCH
+        for datagram in self._nic.datagrams_to_send(now):
+            self._transmit(datagram, now)
+            budget -= 1
+            if not budget or self._carrier_due_ns == now:
+                self._more_to_send = True
+                return
+        self._more_to_send = False
+
+    def _transmit(self, datagram: Datagram, now: int) -> bool:
+        """Send, or keep when the port's data class is full; says whether the datagram is gone."""
+        self._last_packet_ns = now
+        port = self._ports[datagram.port]
+        result = port.send(datagram.buffers, control=datagram.control)
+        if result is Sent.YES:
+            return True
+        if result is Sent.LOST:
+            self._carrier_due_ns = now  # the port may have gone down: look before anything else is sent
+            return True
+        self._kept[datagram.port] = datagram
+        self._nic.set_port_ready(datagram.port, False)
+        if result is Sent.FULL:
+            self._epoll.modify(port.data_sender.fileno(), select.EPOLLOUT | select.EPOLLONESHOT)
+        else:
+            self._retry_ns[datagram.port] = now + _QUEUE_RETRY_NS
+        return False

@@ -1,0 +1,151 @@
+"""One NIC port on the wire: a receive socket, and a send socket for each traffic class.
+
+Receiving: AF_PACKET for all protocols, so that the tap sees a packet before clsact ingress drops it (the kernel's
+stack must not answer the agents' packets). Sending: the socket's priority is the HTB class of the host's port, and a
+small send buffer makes the kernel refuse what the port cannot take soon: back-pressure, by which a path is chosen late.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from agents.rawio import capture_filter
+from agents.wire.packet import DEFAULT_UDP_PORT
+
+_ETH_P_ALL = 0x0003
+_ETH_P_IPV6 = 0x86DD
+_SOL_PACKET = 263  # linux/socket.h
+_PACKET_STATISTICS = 6  # linux/if_packet.h
+_PACKET_IGNORE_OUTGOING = 23
+_SO_RCVBUFFORCE = 33
+
+# HTB classes of a host's port (testbed.fabric makes them): major 1, minor 0x1 control, 0x10 data.
+CONTROL_CLASS = 0x1_0001
+DATA_CLASS = 0x1_0010
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class PortSpec:
+    """What a port is made from: its interface in the current namespace, its MAC address and that of the T0's port."""
+
+    ifname: str
+    mac: str
+    gateway_mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSizes:
+    """Socket buffers as asked for; the kernel doubles each number, and counts its own overhead in it."""
+
+    receive_bytes: int = 4 << 20  # 300 packets of 4 KB or more: the agent may be away for 200 ms at 20 Mb/s
+    data_bytes: int = 20_000  # about five packets of 4 KB; room for more is reported below half
+    control_bytes: int = 200_000
+
+
+class Sent(Enum):
+    """What became of a packet that was handed to `Port.send`."""
+
+    YES = "yes"
+    FULL = "full"  # not taken: keep it until the socket is writable
+    QUEUE_FULL = "queue-full"  # not taken by the queue behind the socket: keep it and try again soon
+    LOST = "lost"  # the port is down or gone: as if lost on the wire
+
+
+@dataclass(slots=True)
+class PortCounters:
+    """What a port has seen since it was opened."""
+
+    packets_received: int = 0
+    packets_sent: int = 0
+    bytes_sent: int = 0
+    control_refused: int = 0  # control packets dropped here because the control socket was full
+    send_errors: Counter[str] = field(default_factory=Counter)  # by the error's name: packets lost at our own end
+    socket_drops: int = 0  # received by the kernel, but the socket's buffer was full: the machine's fault
+
+
+class Port:
+    """The sockets of one NIC port, all non-blocking. Raises OSError when the interface is not there."""
+
+    def __init__(self, spec: PortSpec, *, udp_port: int = DEFAULT_UDP_PORT, buffers: BufferSizes | None = None) -> None:
+        buffers = buffers or BufferSizes()
+        self.spec = spec
+        self.counters = PortCounters()
+        self._header = mac_bytes(spec.gateway_mac) + mac_bytes(spec.mac) + struct.pack("!H", _ETH_P_IPV6)
+        self.receiver = _receiver(spec.ifname, udp_port, buffers.receive_bytes)
+        self.data_sender = _sender(spec.ifname, DATA_CLASS, buffers.data_bytes)
+        self.control_sender = _sender(spec.ifname, CONTROL_CLASS, buffers.control_bytes)
+
+    def receive_into(self, buffer: memoryview) -> int:
+        """The length of the next packet, now in `buffer` from its outer IPv6 header on; 0 when there is none."""
+        try:
+            length = self.receiver.recv_into(buffer)
+        except OSError:
+            return 0  # nothing there; or ENETDOWN, once, after the interface went down: the carrier shows that
+        self.counters.packets_received += 1
+        return length
+
+    def send(self, buffers: Sequence[Buffer], *, control: bool) -> Sent:
+        """Send one packet, given as buffers from the outer IPv6 header on, without copying them together."""
+        counters = self.counters
+        try:
+            length = (self.control_sender if control else self.data_sender).sendmsg((self._header, *buffers))
+        except BlockingIOError:
+            if not control:
+                return Sent.FULL
+            counters.control_refused += 1
+            return Sent.LOST
+        except OSError as error:
+            if error.errno == errno.ENOBUFS and not control:
+                return Sent.QUEUE_FULL
+            counters.send_errors[errno.errorcode.get(error.errno or 0, "unknown")] += 1
+            return Sent.LOST
+        counters.packets_sent += 1
+        counters.bytes_sent += length
+        return Sent.YES
+
+    def read_drops(self) -> int:
+        """Packets that the full receive socket has dropped since the port was opened."""
+        raw = self.receiver.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+        _taken, dropped = struct.unpack("=II", raw)  # reading sets the kernel's numbers back to 0
+        self.counters.socket_drops += dropped
+        return self.counters.socket_drops
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for one in (self.receiver, self.data_sender, self.control_sender):
+            one.close()
+
+
+def mac_bytes(text: str) -> bytes:
+    """`02:6d:00:00:00:64` -> 6 bytes. Raises ValueError."""
+    mac = bytes.fromhex(text.replace(":", ""))
+    if len(mac) != 6:
+        raise ValueError(f"{text!r} is not a MAC address")
+    return mac
+
+
+def _receiver(ifname: str, udp_port: int, buffer_bytes: int) -> socket.socket:
+    receiver = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)  # deaf until it is bound
+    receiver.setblocking(False)
+    receiver.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer_bytes)
+    receiver.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+    capture_filter.attach(receiver, udp_port)
+    receiver.bind((ifname, _ETH_P_ALL))
+    return receiver
+
+
+def _sender(ifname: str, priority: int, buffer_bytes: int) -> socket.socket:
+    sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    sender.setblocking(False)
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
+    sender.bind((ifname, 0))  # protocol 0: it never receives
+    return sender
