@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
 from agents.wire import address
@@ -121,7 +122,7 @@ class Clos:
     def path_links(self, src: int, dst: int, plane: int, t1: int) -> list[str]:
         """The names of the links on that path, in order."""
         nodes = self.path_nodes(src, dst, plane, t1)
-        names = [link_name(a, b) for a, b in zip(nodes, nodes[1:], strict=False)]
+        names = [link_name(a, b) for a, b in pairwise(nodes)]
         return [name if name in self.links else ":".join(reversed(name.split(":"))) for name in names]
 
 

@@ -1,19 +1,33 @@
 """The schema of a lab file (`topologies/*.yaml`): what a person may say about a lab, and what is refused.
 
-Loading with file and line is `labfile`'s; the Clos that follows from it is `clos`'s.
+Loading with file and line is `labfile`'s; the Clos that follows from it is `clos`'s. Limits are those of the address
+plan (`agents.wire.address`), of the packet sizes (`sizes`) and of what the kernel can shape.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from testbed.topology.units import DurationNs, RateBps, SizeBytes
+from agents.wire import address
+from testbed.topology.sizes import ALL_HEADERS_BYTES, ETHERNET_HEADER_BYTES, MIN_MTU_BYTES, PAYLOAD_BYTES
+from testbed.topology.units import DurationNs, RateBps, SizeBytes, format_rate, format_size
+from testbed.topology.yamlfile import Problem, refuse
+
+MAX_NAME_LENGTH = 15  # the kernel's limit for interface names; every name of a lab keeps to it
+MAX_HOSTS = (1 << 16) - 1  # the host number fills the last 16 bits of a host address, and 0 is not a host
+MIN_QUEUE_PACKETS = 2
+
+MIN_RATE_BPS = 100_000  # one packet of 4 KB takes 0.34 s: slower than that, a run shows nothing
+MAX_EMULATED_BPS = 100_000_000_000
+MAX_REAL_BPS = 3_200_000_000_000
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    # strict: a lab file says 4, not "4" and not true.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, validate_default=True)
 
 
 class Rates(_Section):
@@ -21,6 +35,23 @@ class Rates(_Section):
 
     host: RateBps = Field(default="20 Mb/s", description="NIC-T0 links")  # type: ignore[assignment]
     fabric: RateBps = Field(default="20 Mb/s", description="T0-T1 links")  # type: ignore[assignment]
+
+    @field_validator("host", "fabric")
+    @classmethod
+    def _rate_can_be_emulated(cls, rate_bps: int) -> int:
+        return _rate_in_range(rate_bps, MAX_EMULATED_BPS, "an emulated rate")
+
+
+class RealRates(_Section):
+    """The line rates of the real network that a lab stands for."""
+
+    host: RateBps = Field(default="100 Gb/s", description="NIC-T0 links")  # type: ignore[assignment]
+    fabric: RateBps = Field(default="100 Gb/s", description="T0-T1 links")  # type: ignore[assignment]
+
+    @field_validator("host", "fabric")
+    @classmethod
+    def _rate_exists(cls, rate_bps: int) -> int:
+        return _rate_in_range(rate_bps, MAX_REAL_BPS, "a real rate")
 
 
 class Queue(_Section):
@@ -40,29 +71,65 @@ class Transport(_Section):
     retire_evs: bool = Field(default=True, description="false: EVs stay in use whatever they lose (negative control)")
     probe_interval: DurationNs = Field(default="50 ms", description="between probes of a retired EV")  # type: ignore[assignment]
 
+    @field_validator("window")
+    @classmethod
+    def _window_holds_a_packet(cls, window_bytes: int) -> int:
+        if window_bytes < PAYLOAD_BYTES:
+            raise ValueError(f"{format_size(window_bytes)} holds no packet; write {format_size(PAYLOAD_BYTES)} or more")
+        return window_bytes
+
+    @field_validator("probe_interval")
+    @classmethod
+    def _probes_are_apart(cls, interval_ns: int) -> int:
+        if interval_ns < 1_000_000:
+            raise ValueError("probes would flood the fabric; write 1 ms or more")
+        return interval_ns
+
 
 class LabSpec(_Section):
-    """A lab file, checked. `describe` in each field is what the JSON schema and the docs show."""
+    """A lab file, checked. The description of each field is what the JSON schema and the complaints show."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,29}$", description="the lab's name; default: the file's")]
-    planes: int = Field(ge=1, le=8, description="parallel networks, one NIC port each")
-    t0_groups: int = Field(ge=1, le=512, description="racks; each has one T0 switch per plane")
-    hosts_per_t0: int = Field(ge=1, le=256, description="hosts in a rack")
-    t1s_per_plane: int = Field(ge=1, le=256, description="T1 switches, each linked to every T0 of its plane")
-    rates: Rates = Field(default_factory=Rates)
-    mtu: int = Field(default=4400, le=9000, description="of every link, in bytes; has to hold a 4 KB payload and headers")
-    queue: Queue = Field(default_factory=Queue)
+    name: str = Field(
+        pattern=rf"^[a-z][a-z0-9-]{{0,{MAX_NAME_LENGTH - 1}}}$",
+        description=f"1 to {MAX_NAME_LENGTH} characters a-z, 0-9 and '-', a letter first; default: the file's name",
+    )
+    planes: int = Field(ge=1, le=address.MAX_PLANES, description="parallel networks, one NIC port each")
+    t0_groups: int = Field(
+        ge=1, le=address.MAX_T0_PER_PLANE, description="racks; each has one T0 switch per plane, linked to every T1"
+    )
+    hosts_per_t0: int = Field(
+        ge=1, le=address.MAX_DOWNLINKS_PER_T0, description="hosts in a rack, each a downlink of its T0s"
+    )
+    t1s_per_plane: int = Field(
+        ge=1, le=address.MAX_T1_PER_PLANE, description="T1 switches, each linked to every T0 of its plane"
+    )
+    radix: int | None = Field(
+        default=None, ge=2, description="ports of a switch; default: as many as the wiring needs (only a check)"
+    )
+    rates: Rates = Field(default_factory=Rates, description="emulated line rates")
+    mtu: int = Field(
+        default=4400, le=9000, description=f"bytes, of every link: {PAYLOAD_BYTES} of payload and the headers"
+    )
+    queue: Queue = Field(default_factory=Queue, description="the queue of every switch port")
     routing: Literal["srv6"] = Field(default="srv6", description="how the fabric forwards")
-    transport: Transport = Field(default_factory=Transport)
-    stands_for: Rates = Field(
-        default_factory=lambda: Rates(host="100 Gb/s", fabric="100 Gb/s"),  # type: ignore[arg-type]
-        description="the real rates that the emulated ones stand for",
+    transport: Transport = Field(default_factory=Transport, description="defaults of the queue pairs")
+    stands_for: RealRates = Field(
+        default_factory=RealRates, description="the real rates that the emulated ones stand for"
     )
 
+    @field_validator("mtu")
+    @classmethod
+    def _payload_fits(cls, mtu: int) -> int:
+        if mtu < MIN_MTU_BYTES:
+            raise ValueError(
+                f"{mtu} is too small for {PAYLOAD_BYTES} bytes of payload and {ALL_HEADERS_BYTES} of headers; "
+                f"write {MIN_MTU_BYTES} or more"
+            )
+        return mtu
+
     @model_validator(mode="after")
-    def _dilation_is_one_number(self) -> LabSpec:
-        if self.stands_for.host * self.rates.fabric != self.stands_for.fabric * self.rates.host:
-            raise ValueError("stands_for and rates differ in ratio between host and fabric: time dilation must be one number")
+    def _parts_fit_together(self) -> LabSpec:
+        refuse([*_wiring_problems(self), *_queue_problems(self), *_transport_problems(self), *_rate_problems(self)])
         return self
 
     @property
@@ -74,3 +141,74 @@ class LabSpec(_Section):
     def hosts(self) -> int:
         """Hosts in the whole lab."""
         return self.t0_groups * self.hosts_per_t0
+
+
+def _rate_in_range(rate_bps: int, most_bps: int, what: str) -> int:
+    if not MIN_RATE_BPS <= rate_bps <= most_bps:
+        raise ValueError(
+            f"{format_rate(rate_bps)} makes no sense as {what}; "
+            f"write {format_rate(MIN_RATE_BPS)} to {format_rate(most_bps)}"
+        )
+    return rate_bps
+
+
+def _wiring_problems(spec: LabSpec) -> Iterator[Problem]:
+    if spec.hosts > MAX_HOSTS:
+        most = MAX_HOSTS // spec.hosts_per_t0
+        yield Problem(
+            ("t0_groups",),
+            f"{spec.t0_groups} racks of {spec.hosts_per_t0} are {spec.hosts} hosts; there are {MAX_HOSTS} addresses",
+            f"write {most} or less",
+        )
+    if spec.radix is None:
+        return
+    t0_ports = spec.hosts_per_t0 + spec.t1s_per_plane
+    if t0_ports > spec.radix:
+        yield Problem(
+            ("radix",),
+            f"a T0 needs {t0_ports} ports ({spec.hosts_per_t0} hosts, {spec.t1s_per_plane} T1s), radix is {spec.radix}",
+            f"write radix: {t0_ports}, or fewer hosts_per_t0 or t1s_per_plane",
+        )
+    if spec.t0_groups > spec.radix:
+        yield Problem(
+            ("radix",),
+            f"a T1 needs {spec.t0_groups} ports (one for each T0 of its plane), radix is {spec.radix}",
+            f"write radix: {spec.t0_groups}, or fewer t0_groups",
+        )
+
+
+def _queue_problems(spec: LabSpec) -> Iterator[Problem]:
+    least_bytes = MIN_QUEUE_PACKETS * (spec.mtu + ETHERNET_HEADER_BYTES)
+    if spec.queue.size < least_bytes:
+        yield Problem(
+            ("queue", "size"),
+            f"a queue of {spec.queue.size} B does not hold {MIN_QUEUE_PACKETS} packets of MTU {spec.mtu}",
+            f"write {-(-least_bytes // 1024)} KB or more",
+        )
+
+
+def _transport_problems(spec: LabSpec) -> Iterator[Problem]:
+    paths = spec.planes * spec.t1s_per_plane
+    if spec.transport.ev_min_active > paths:
+        yield Problem(
+            ("transport", "ev_min_active"),
+            f"{spec.transport.ev_min_active} EVs cannot stay active: there are {paths} paths",
+            f"write {paths} or less",
+        )
+
+
+def _rate_problems(spec: LabSpec) -> Iterator[Problem]:
+    rates, real = spec.rates, spec.stands_for
+    where = ("stands_for",) if "stands_for" in spec.model_fields_set else ("rates",)
+    if real.host * rates.fabric != real.fabric * rates.host:
+        yield Problem(
+            where,
+            "rates and stands_for differ in the ratio of host to fabric, but time dilation is one number",
+            f"with these rates, write stands_for.fabric: {format_rate(real.host * rates.fabric / rates.host)}",
+        )
+    elif real.host < rates.host:
+        yield Problem(
+            where,
+            f"the real rate {format_rate(real.host)} is below the emulated rate {format_rate(rates.host)}",
+            f"write {format_rate(rates.host)} or more",
+        )

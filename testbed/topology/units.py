@@ -63,6 +63,14 @@ def format_rate(bps: float) -> str:
     return f"{bps:.4g} b/s"
 
 
+def format_size(size_bytes: int) -> str:
+    """131072 -> `128 KB`."""
+    for unit, factor in reversed(SIZE_UNITS.items()):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.4g} {unit}"
+    return f"{size_bytes} B"
+
+
 def format_duration(ns: float) -> str:
     """12300000 -> `12.3 ms`."""
     for unit, factor in reversed(DURATION_UNITS.items()):
@@ -81,5 +89,7 @@ DurationNs = Annotated[int, *_quantity(parse_duration_ns, "10 ms")]
 Fraction = Annotated[
     float,
     BeforeValidator(parse_fraction),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "examples": ["70%"]}]}),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "examples": ["70%"]}]}
+    ),
 ]

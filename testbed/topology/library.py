@@ -1,0 +1,44 @@
+"""Where the lab files and scenarios of mrclab are: beside the packages in a checkout, in share/ when installed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+from testbed.topology.errors import InputError, nearest
+
+Shelf = Literal["topologies", "scenarios"]
+
+_KIND_OF_FILE = {"topologies": "lab", "scenarios": "scenario"}
+_CHECKOUT = Path(__file__).resolve().parents[2]
+_INSTALLED = Path(sys.prefix) / "share" / "mrclab"
+
+
+def folder(shelf: Shelf) -> Path:
+    """The folder of a shelf. It exists in a checkout and in an installed wheel."""
+    beside = _CHECKOUT / shelf
+    return beside if beside.is_dir() else _INSTALLED / shelf
+
+
+def names(shelf: Shelf) -> list[str]:
+    """The names of the files on a shelf, without their endings."""
+    return sorted(path.stem for path in folder(shelf).glob("*.yaml"))
+
+
+def find(shelf: Shelf, path_or_name: str | Path) -> Path:
+    """The file that a person means: a path, or the name of a file on the shelf.
+
+    A plain word is looked for on the shelf first, so that a stray file or folder of that name changes nothing. Raises
+    InputError with the nearest name.
+    """
+    text = str(path_or_name)
+    known = names(shelf)
+    if text in known:
+        return folder(shelf) / f"{text}.yaml"
+    path = Path(path_or_name)
+    if path.exists():
+        return path
+    kind = _KIND_OF_FILE[shelf]
+    hint = nearest(path.stem, known) or f"{shelf} that come with mrclab: {', '.join(known)}"
+    raise InputError(f"there is no {kind} file {text!r}, and no {kind} of that name", hint)
