@@ -43,6 +43,10 @@ class Datagram(NamedTuple):
     buffers: tuple[Buffer, ...]
 
 
+class QpStateError(RuntimeError):
+    """The queue pair is not in a state for this: not connected yet, or failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """What a queue pair reports upwards; `now_ns` is when it knew."""
@@ -91,6 +95,25 @@ class QpFailed(Event):
     """The queue pair is in error and will send nothing more."""
 
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PortChanged(Event):
+    """A plane was given up or taken back because a NIC port changed at one end."""
+
+    port: int
+    up: bool
+    end: str  # "own" or "peer"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswered(Event):
+    """An EV probe that the NIC's user asked for came back; the qpn is that of the endpoint operations."""
+
+    probe_id: int
+    peer_host: int
+    ev: int
+    rtt_ns: int
 
 
 @dataclass(frozen=True, slots=True)
