@@ -1,0 +1,127 @@
+"""Plan -> kernel: namespaces, links and everything in them, batch by batch.
+
+The caller records what is made before it is made (testbed.lab.state) and removes it; nothing is undone here.
+`node_requests` is also what repairs a node or a port, because everything but qdiscs is created-or-replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator
+
+from testbed.fabric import messages, netns
+from testbed.fabric.bpf import Program
+from testbed.fabric.netlink import Kernel, KernelError, Request
+from testbed.fabric.plan import FabricPlan, Interface, NodePlan
+
+SID_DEVICE_KINDS = ("dummy", "ifb")  # the first that the kernel has
+
+Progress = Callable[[int, int], None]  # (done, of)
+
+
+def create_namespaces(plan: FabricPlan, progress: Progress) -> None:
+    """Make the namespace of every node. Raises FileExistsError when one is there already."""
+    for done, node in enumerate(plan.nodes.values(), start=1):
+        netns.create(node.namespace, node.sysctls)
+        progress(done, len(plan.nodes))
+
+
+def create_links(plan: FabricPlan, kernel: Kernel) -> None:
+    """Make all veth pairs, each with both ends in their namespaces at once, and the SID devices; all still down."""
+    with _namespace_fds(plan) as fds:
+        by_ifindex = {
+            interface.ifindex: (node.node, interface) for node in plan.nodes.values() for interface in node.interfaces
+        }
+        pairs = []
+        for name, near in by_ifindex.values():
+            if near.peer_ifindex is not None and near.ifindex < near.peer_ifindex:
+                far_name, far = by_ifindex[near.peer_ifindex]
+                pairs.append(messages.veth_pair(near, fds[name], far, fds[far_name]))
+        kernel[next(iter(plan.nodes))].send(pairs)
+    _create_sid_devices(plan, kernel)
+
+
+@contextlib.contextmanager
+def _namespace_fds(plan: FabricPlan) -> Iterator[dict[str, int]]:
+    fds: dict[str, int] = {}
+    try:
+        for node in plan.nodes.values():
+            fds[node.node] = os.open(netns.path_of(node.namespace), os.O_RDONLY | os.O_CLOEXEC)
+        yield fds
+    finally:
+        for fd in fds.values():
+            os.close(fd)
+
+
+def _create_sid_devices(plan: FabricPlan, kernel: Kernel) -> None:
+    kinds = list(SID_DEVICE_KINDS)
+    for node in plan.nodes.values():
+        for interface in node.interfaces:
+            if interface.kind == "sid":
+                _create_sid_device(kernel, node, interface, kinds)
+
+
+def _create_sid_device(kernel: Kernel, node: NodePlan, interface: Interface, kinds: list[str]) -> None:
+    """Tries the kinds in order, and forgets those that the kernel lacks."""
+    while True:
+        try:
+            kernel[node.node].send([messages.sid_device(interface, kinds[0])])
+            return
+        except KernelError as error:
+            if error.number != errno.EOPNOTSUPP or len(kinds) == 1:
+                raise
+            del kinds[0]
+
+
+def configure(plan: FabricPlan, kernel: Kernel, ingress: Program, progress: Progress) -> None:
+    """Queues, then devices up, then neighbours, addresses, routes and SIDs, on every node."""
+    for done, node in enumerate(plan.nodes.values(), start=1):
+        kernel[node.node].send([*queue_requests(node, ingress.fd), *node_requests(node)])
+        progress(done, len(plan.nodes))
+
+
+def queue_requests(node: NodePlan, program_fd: int) -> list[Request]:
+    """The qdiscs, classes and filters of a node; HTB's root comes before its classes, these before their leaves."""
+    index = _ifindexes(node)
+    roots = [item for item in node.qdiscs if item.kind != "bfifo"]
+    leaves = [item for item in node.qdiscs if item.kind == "bfifo"]
+    return [
+        *(messages.qdisc(item, index[item.device]) for item in roots),
+        *(messages.htb_class(item, index[item.device]) for item in node.classes),
+        *(messages.qdisc(item, index[item.device]) for item in leaves),
+        *(
+            messages.dscp_filter(item, index[item.device])
+            if item.kind == "u32"
+            else messages.ingress_filter(item, index[item.device], program_fd)
+            for item in node.filters
+        ),
+    ]
+
+
+def node_requests(node: NodePlan, devices: Iterable[str] | None = None) -> list[Request]:
+    """Devices up with all that `down` takes from them; for all devices of the node, or some."""
+    index = _ifindexes(node)
+    chosen = set(index) | {""} if devices is None else set(devices)
+    return [
+        *(
+            messages.set_up(item.ifindex, item.up, f"device {item.device} up")
+            for item in node.interfaces
+            if item.device in chosen
+        ),
+        *(messages.neighbour(item, index[item.device]) for item in node.neighbours if item.device in chosen),
+        *(messages.address(item, index[item.device]) for item in node.addresses if item.device in chosen),
+        *(messages.route(item, index.get(item.device)) for item in node.routes if item.device in chosen),
+        *(messages.sid(item, index[item.device]) for item in node.sids if item.device in chosen),
+    ]
+
+
+def _ifindexes(node: NodePlan) -> dict[str, int]:
+    return {item.device: item.ifindex for item in node.interfaces}
+
+
+def remove_namespaces(names: Iterable[str]) -> None:
+    """Remove namespaces by name; veths and everything else in them go with them."""
+    for name in names:
+        netns.remove(name)

@@ -1,0 +1,23 @@
+"""What faults do to a port: take one end of a link down, and bring it back exactly as the plan has it.
+
+`down` flushes every address, route, SID and neighbour entry of that end, for good; the other end only loses its
+carrier and keeps them. So bringing up means: up, then everything that the plan has on that device.
+"""
+
+from __future__ import annotations
+
+from testbed.fabric import messages
+from testbed.fabric.apply import node_requests
+from testbed.fabric.netlink import Kernel
+from testbed.fabric.plan import FabricPlan
+from testbed.topology.clos import Port
+
+
+def take_down(kernel: Kernel, port: Port) -> None:
+    """Set this end down. Raises KernelError when the port is not there."""
+    kernel[port.node].send([messages.set_up(port.ifindex, False, f"device {port.name} down")])
+
+
+def bring_up(kernel: Kernel, plan: FabricPlan, port: Port) -> None:
+    """Set this end up and restore what it had. Doing it to a port that is up changes nothing."""
+    kernel[port.node].send(node_requests(plan.nodes[port.node], [port.name]))
