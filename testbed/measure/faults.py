@@ -1,0 +1,174 @@
+"""What each fault cost: packets, time until traffic went around it, time until its EVs were back, dip in goodput.
+
+Counted from agents' events and the moments at which the fault was really put in and undone, all on one clock. The
+samples serve only for the dip.
+
+A sender says of a lost packet when and on which EV it was sent; the EV names the links. A packet that was sent before
+the fault and still caught by it (it stood in a queue) was dropped after the fault began, so its drop is dated at
+`max(sent, fault began)`. Sent later than that by its time in queues, every packet is dropped: the same for the first
+and the last within the queues' difference, so that their difference, the time to reroute, is right to that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.measure import series
+from testbed.measure.record import GOOD_STATES, Fault, Run
+
+IN_FLIGHT_NS = 1_000_000_000  # the longest that a packet can have been on its way when the fault caught it
+DIP_LEAD_NS = 100_000_000  # the dip is looked for from so long before the fault ...
+DIP_TAIL_NS = 1_000_000_000  # ... to so long after its end
+CLEAN_NS = 1_000_000_000  # and compared with so much time without a fault
+
+Changes = list[tuple[int, bool]]  # (when, in use from then on)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultCost:
+    """One fault's figures; None where there is nothing to measure (no packet lost, no EV to restore, no flow).
+
+    `first_loss_s` counts from the fault, `restored_s` from its end, `rerouted_s` from the first drop to the last.
+    `worst_flow_losses` is the largest number of packets that one flow lost.
+    """
+
+    fault: Fault
+    packets_lost: int
+    worst_flow_losses: int
+    first_loss_s: float | None
+    rerouted_s: float | None
+    restored_s: float | None
+    evs_not_restored: int
+    dip_fraction: float | None
+    dip_bins: int
+
+
+def cost(run: Run, fault: Fault) -> FaultCost:
+    """The figures of one fault of a run."""
+    drops = _drops(run, fault)
+    times = sorted(t_ns for _, t_ns in drops)
+    per_flow: dict[str, int] = {}
+    for flow, _ in drops:
+        per_flow[flow] = per_flow.get(flow, 0) + 1
+    restored_s, missing = _restoration(run, fault)
+    dip, bins = _dip(run, fault)
+    return FaultCost(
+        fault=fault,
+        packets_lost=len(drops),
+        worst_flow_losses=max(per_flow.values(), default=0),
+        first_loss_s=(times[0] - fault.since_ns) / 1e9 if times else None,
+        rerouted_s=(times[-1] - times[0]) / 1e9 if times else None,
+        restored_s=restored_s,
+        evs_not_restored=missing,
+        dip_fraction=dip,
+        dip_bins=bins,
+    )
+
+
+def costs(run: Run) -> list[FaultCost]:
+    """The figures of all faults, in the order in which they were put in."""
+    return [cost(run, fault) for fault in run.faults]
+
+
+def _drops(run: Run, fault: Fault) -> list[tuple[str, int]]:
+    """(flow, time of the drop) of the packets whose path crossed the faulted link while it was down."""
+    end_ns = run.stop_ns if fault.until_ns is None else fault.until_ns
+    earlier_ends = [
+        other.until_ns
+        for other in run.faults
+        if other.target == fault.target and other.until_ns is not None and other.until_ns <= fault.since_ns
+    ]
+    begin_ns = max([fault.since_ns - IN_FLIGHT_NS, *earlier_ends])
+    return [
+        (loss.flow, max(loss.sent_ns, fault.since_ns))
+        for loss in run.losses()
+        if begin_ns <= loss.sent_ns <= end_ns
+        and loss.t_ns >= fault.since_ns
+        and fault.target in run.path_of(loss.flow, loss.ev)
+    ]
+
+
+def _restoration(run: Run, fault: Fault) -> tuple[float | None, int]:
+    """(seconds from the end of the fault until the last EV that it took was in use again, those that never were).
+
+    A plane that a queue pair gave up with its port counts as one EV. What another fault holds down at that time, or
+    breaks before it is back, is that fault's to account for.
+    """
+    if fault.up_ns is None:
+        return None, 0
+    back_ns: list[int] = []
+    missing = 0
+    for path, changes in [*_evs_over(run, fault.target), *_planes_over(run, fault.target)]:
+        before = [in_use for t_ns, in_use in changes if t_ns <= fault.up_ns]
+        if not before or before[-1]:
+            continue
+        restored_ns = next((t_ns for t_ns, in_use in changes if t_ns > fault.up_ns and in_use), None)
+        if _broken_meanwhile(run, fault, path, run.stop_ns if restored_ns is None else restored_ns):
+            continue
+        if restored_ns is None:
+            missing += 1
+        else:
+            back_ns.append(restored_ns)
+    return ((max(back_ns) - fault.up_ns) / 1e9 if back_ns else None), missing
+
+
+def _evs_over(run: Run, link: str) -> list[tuple[frozenset[str], Changes]]:
+    """(links of its path, changes) of each EV of each flow that crosses a link."""
+    found: dict[tuple[str, int], Changes] = {}
+    for change in run.ev_changes():
+        if link in run.path_of(change.flow, change.ev):
+            found.setdefault((change.flow, change.ev), []).append((change.t_ns, change.new in GOOD_STATES))
+    return [(run.path_of(flow, ev), changes) for (flow, ev), changes in found.items()]
+
+
+def _planes_over(run: Run, link: str) -> list[tuple[frozenset[str], Changes]]:
+    """(the link, changes) of each end of each flow that gave a plane up because of a NIC link."""
+    found: dict[tuple[str, str], Changes] = {}
+    nic_link = run.clos.links[link]
+    for change in run.port_changes():
+        if change.plane == nic_link.plane and run.port_owner(change) == nic_link.a.node:
+            found.setdefault((change.flow, change.host), []).append((change.t_ns, change.up))
+    return [(frozenset({link}), changes) for changes in found.values()]
+
+
+def _broken_meanwhile(run: Run, fault: Fault, path: frozenset[str], until_ns: int) -> bool:
+    assert fault.up_ns is not None
+    return any(
+        other.target in path and other.since_ns < until_ns and (other.until_ns is None or other.until_ns > fault.up_ns)
+        for other in run.faults
+        if other.number != fault.number
+    )
+
+
+def _dip(run: Run, fault: Fault) -> tuple[float | None, int]:
+    """(largest fraction of the affected flows' goodput missing in a bin, number of bins looked at)."""
+    flows = [flow.name for flow in run.flows_over(fault.target)]
+    clean = _clean_second(run, fault)
+    if not flows or clean is None:
+        return None, 0
+    usual = series.mean_goodput(run, flows, *clean)
+    end_ns = min(run.stop_ns, (fault.until_ns or run.stop_ns) + DIP_TAIL_NS)
+    bins = series.goodput_bins(run, flows, series.bin_edges(fault.since_ns - DIP_LEAD_NS, end_ns))
+    if not bins or usual <= 0:
+        return None, 0
+    return max(0.0, 1 - min(bins) / usual), len(bins)
+
+
+def _clean_second(run: Run, fault: Fault) -> tuple[int, int] | None:
+    """The last second before a fault in which none was active, after the warm-up; shorter if there is no whole one."""
+    latest_ns = fault.since_ns - DIP_LEAD_NS
+    busy = sorted(
+        (other.since_ns, (other.until_ns or run.stop_ns) + DIP_LEAD_NS)
+        for other in run.faults
+        if other.since_ns < latest_ns
+    )
+    gaps = []
+    free_from_ns = run.measured_from_ns
+    for since_ns, until_ns in [*busy, (latest_ns, latest_ns)]:
+        if since_ns > free_from_ns:
+            gaps.append((max(free_from_ns, since_ns - CLEAN_NS), since_ns))
+        free_from_ns = max(free_from_ns, until_ns)
+    whole = [gap for gap in gaps if gap[1] - gap[0] == CLEAN_NS]
+    if whole:
+        return whole[-1]
+    return max(gaps, key=lambda gap: gap[1] - gap[0], default=None)

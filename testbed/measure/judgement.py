@@ -1,0 +1,48 @@
+"""How a run was judged, as data: what the expectations made of it (`testbed.chaos`) and the report shows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from testbed.topology.units import format_duration
+
+Unit = Literal["count", "fraction", "duration"]  # durations are in ns
+Verdict = Literal["pass", "fail", "invalid"]
+
+
+def show(value: float | None, unit: Unit) -> str:
+    """A limit or value for people."""
+    if value is None:
+        return "nothing to measure"
+    if math.isinf(value):
+        return "never"
+    if unit == "duration":
+        return format_duration(value)
+    return f"{value:.1%}" if unit == "fraction" else f"{value:.0f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One expectation: its limit, what the run did, and the number of observations behind that.
+
+    `value` is None when there was nothing to measure, and infinite for what never happened.
+    """
+
+    name: str
+    doc: str
+    unit: Unit
+    limit: float
+    value: float | None
+    observations: int
+    ok: bool
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict, with the reasons of an invalid run or the names of the expectations that were missed."""
+
+    verdict: Verdict
+    reasons: list[str] = field(default_factory=list)
+    expectations: list[Judged] = field(default_factory=list)

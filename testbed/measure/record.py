@@ -1,0 +1,241 @@
+"""A recorded run as data: flows, samples, events, faults as they really happened, and the machine.
+
+The runner fills it, everything else (`series`, `faults`, `phases`, the expectations, the report) only reads it, so that
+each of those can be tested with a run written by hand. All times are CLOCK_MONOTONIC in ns: one clock for all
+namespaces, so that an agent's event and a fault can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from agents.wire import ev as entropy
+from testbed.topology.clos import Clos
+
+GOOD_STATES = frozenset({"GOOD", "SKIP"})  # of an EV that carries traffic; every other state is out of use
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Traffic from `src` to `dst`; `offered_bps` is payload, `full` that the sender goes as fast as it can."""
+
+    src: str
+    dst: str
+    offered_bps: float
+    full: bool = False
+
+    @property
+    def name(self) -> str:
+        """`h0>h4`: what samples and events call it."""
+        return f"{self.src}>{self.dst}"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Payload bytes that the receiver of a flow has got since its start, per plane (cumulative)."""
+
+    t_ns: int
+    bytes_by_plane: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvCount:
+    """How many EVs of a flow's sender are in which state."""
+
+    t_ns: int
+    states: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """Something that happened at `t_ns`."""
+
+    t_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class PacketLost(RunEvent):
+    """A sender took a packet of `flow`, sent at `sent_ns` on `ev`, for lost."""
+
+    flow: str
+    ev: int
+    psn: int
+    sent_ns: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvChanged(RunEvent):
+    """An EV of a flow's sender changed its state."""
+
+    flow: str
+    ev: int
+    old: str
+    new: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PortChanged(RunEvent):
+    """At `host` a plane went or came back.
+
+    `end` is `carrier` when the NIC itself saw its port change; then `flow` is empty. It is `own` or `peer` when a queue
+    pair of `flow` gave the plane up or took it back, because of the port at its own end or at the other one.
+    """
+
+    host: str
+    plane: int
+    up: bool
+    end: str
+    flow: str
+
+
+@dataclass(frozen=True, slots=True)
+class QpFailed(RunEvent):
+    """A queue pair of `flow` went into error."""
+
+    flow: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class FaultActed(RunEvent):
+    """A fault was put in (`active`) or undone; the act began at `t_ns` and was done at `done_ns`."""
+
+    fault: int
+    kind: str
+    target: str
+    end: str
+    active: bool
+    done_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault as it really was: `since_ns` before the first act, `until_ns` after the last act of its undoing.
+
+    `down_ns` and `up_ns` are the other ends of these two acts. `until_ns` and `up_ns` are None while it lasts.
+    `by` is `run` (of the scenario) or `hand`.
+    """
+
+    number: int
+    kind: str
+    target: str
+    end: str
+    since_ns: int
+    down_ns: int
+    up_ns: int | None = None
+    until_ns: int | None = None
+    by: str = "run"
+
+
+@dataclass(slots=True)
+class FlowTotals:
+    """What both ends of a flow counted when it had drained. Packets are data packets, at the sender."""
+
+    bytes_sent: int = 0
+    bytes_delivered: int = 0  # compared with what was sent, and equal
+    bytes_wrong: int = 0
+    messages_sent: int = 0
+    messages_delivered: int = 0
+    packets_sent: int = 0
+    packets_retransmitted: int = 0
+    packets_lost: int = 0
+    packets_duplicate: int = 0  # at the receiver
+
+
+@dataclass(slots=True)
+class Machine:
+    """What the machine itself did during the run."""
+
+    cpu_fraction: float = 0.0  # of all cores, over the run
+    softnet_drops: int = 0
+    socket_drops: int = 0
+    late_timers: int = 0  # of all agents
+    agents: int = 0
+    events_dropped: int = 0  # events that agents could not keep until they were collected
+
+
+@dataclass
+class Run:
+    """Everything that was recorded. `start_ns` is when traffic began, `stop_ns` when the senders were to stop.
+
+    The measured time begins `warmup_ns` after the start. `interrupted` says why the run ended early, if it did.
+    """
+
+    scenario: str
+    lab: str
+    seed: int
+    clos: Clos
+    flows: list[Flow]
+    start_ns: int
+    stop_ns: int
+    warmup_ns: int
+    faults: list[Fault] = field(default_factory=list)
+    received: dict[str, list[Received]] = field(default_factory=dict)
+    ev_counts: dict[str, list[EvCount]] = field(default_factory=dict)
+    events: list[RunEvent] = field(default_factory=list)
+    totals: dict[str, FlowTotals] = field(default_factory=dict)
+    machine: Machine = field(default_factory=Machine)
+    interrupted: str = ""
+
+    @property
+    def measured_from_ns(self) -> int:
+        """The end of the warm-up."""
+        return self.start_ns + self.warmup_ns
+
+    @property
+    def planes(self) -> int:
+        """Planes of the lab."""
+        return self.clos.spec.planes
+
+    def seconds(self, t_ns: int) -> float:
+        """Seconds since the start of the traffic."""
+        return (t_ns - self.start_ns) / 1e9
+
+    def losses(self) -> Iterator[PacketLost]:
+        """The packets taken for lost."""
+        return (event for event in self.events if isinstance(event, PacketLost))
+
+    def ev_changes(self) -> Iterator[EvChanged]:
+        """The changes of EV states."""
+        return (event for event in self.events if isinstance(event, EvChanged))
+
+    def port_changes(self) -> Iterator[PortChanged]:
+        """The changes of NIC ports, and of the planes that queue pairs gave up for them."""
+        return (event for event in self.events if isinstance(event, PortChanged))
+
+    def port_owner(self, change: PortChanged) -> str:
+        """The host whose port it is that changed."""
+        if change.end != "peer":
+            return change.host
+        flow = self._flows_by_name[change.flow]
+        return flow.dst if change.host == flow.src else flow.src
+
+    @cached_property
+    def _flows_by_name(self) -> dict[str, Flow]:
+        return {flow.name: flow for flow in self.flows}
+
+    @cached_property
+    def _paths(self) -> dict[tuple[str, int, int], frozenset[str]]:
+        return {}
+
+    def path_of(self, flow: str, ev: int) -> frozenset[str]:
+        """The links that a flow's packets cross on an EV."""
+        plane, t1 = entropy.plane_of(ev), entropy.uplink_of(ev)
+        key = (flow, plane, t1)
+        if key not in self._paths:
+            ends = self._flows_by_name[flow]
+            src, dst = (self.clos.nodes[name].index for name in (ends.src, ends.dst))
+            self._paths[key] = frozenset(self.clos.path_links(src, dst, plane, t1))
+        return self._paths[key]
+
+    def flows_over(self, link: str) -> list[Flow]:
+        """The flows that have a path over a link."""
+        plane = self.clos.links[link].plane
+        t1s = range(self.clos.spec.t1s_per_plane)
+        return [
+            flow for flow in self.flows if any(link in self.path_of(flow.name, entropy.make(plane, t1)) for t1 in t1s)
+        ]

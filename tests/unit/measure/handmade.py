@@ -1,0 +1,88 @@
+"""Recorded runs written by hand: 4 planes, 2 racks x 2 hosts, 4 T1s; h0 and h2, h1 and h3 send to each other.
+
+Times in the calls are seconds from the start of the traffic. Every plane of every flow brings PLANE_BPS unless `rate`
+says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agents.wire import ev as entropy
+from testbed.measure.record import EvChanged, Fault, Flow, FlowTotals, PacketLost, PortChanged, Received, Run
+from testbed.topology import clos
+from testbed.topology.labspec import LabSpec
+
+PLANE_BPS = 10e6
+STOP_S = 8.0
+START_NS = 1_000_000_000_000
+LINK = "p1t0-0:p1t1-2"  # a T0-T1 link; every flow here has a path over it
+NIC_LINK = "h0:p1t0-0"  # only h0's flows do
+EV = entropy.make(1, 2)  # crosses LINK
+OTHER_EV = entropy.make(1, 3)
+
+Rate = Callable[[str, int, float], float]
+
+
+def ns(seconds: float) -> int:
+    """The clock at so many seconds after the start of the traffic."""
+    return START_NS + round(seconds * 1e9)
+
+
+def run(
+    rate: Rate = lambda flow, plane, t_s: PLANE_BPS,
+    offered_bps: float = 4 * PLANE_BPS,
+    faults: tuple[Fault, ...] = (),
+    warmup_s: float = 1.0,
+) -> Run:
+    """A run of STOP_S seconds, sampled every 50 ms."""
+    spec = LabSpec(name="handmade", planes=4, t0_groups=2, hosts_per_t0=2, t1s_per_plane=4)
+    flows = [Flow(src, dst, offered_bps) for src, dst in (("h0", "h2"), ("h1", "h3"), ("h2", "h0"), ("h3", "h1"))]
+    made = Run(
+        scenario="by-hand",
+        lab="handmade",
+        seed=7,
+        clos=clos.build(spec),
+        flows=flows,
+        start_ns=START_NS,
+        stop_ns=ns(STOP_S),
+        warmup_ns=round(warmup_s * 1e9),
+        faults=list(faults),
+        totals={flow.name: FlowTotals(bytes_delivered=1000, messages_sent=10, messages_delivered=10) for flow in flows},
+    )
+    for flow in flows:
+        made.received[flow.name] = _samples(flow.name, rate, spec.planes)
+    return made
+
+
+def _samples(flow: str, rate: Rate, planes: int) -> list[Received]:
+    step_s = 0.05
+    total = [0.0] * planes
+    samples = [Received(ns(0), (0,) * planes)]
+    for i in range(round(STOP_S / step_s)):
+        for plane in range(planes):
+            total[plane] += rate(flow, plane, i * step_s) * step_s / 8
+        samples.append(Received(ns((i + 1) * step_s), tuple(round(value) for value in total)))
+    return samples
+
+
+def fault(at_s: float, until_s: float | None, target: str = LINK, number: int = 1, by: str = "run") -> Fault:
+    """A link-down whose acts took no time."""
+    until_ns = None if until_s is None else ns(until_s)
+    return Fault(number, "link-down", target, "near", ns(at_s), ns(at_s), until_ns, until_ns, by)
+
+
+def loss(sent_s: float, ev: int = EV, flow: str = "h0>h2", after_s: float = 0.05) -> PacketLost:
+    """A packet taken for lost `after_s` after it was sent."""
+    return PacketLost(ns(sent_s + after_s), flow, ev, 1, ns(sent_s), "overdue")
+
+
+def ev_change(at_s: float, new: str, ev: int = EV, flow: str = "h0>h2") -> EvChanged:
+    """An EV's new state."""
+    old = "GOOD" if new == "ASSUMED_BAD" else "ASSUMED_BAD"
+    return EvChanged(ns(at_s), flow, ev, old, new, "a packet on it was lost")
+
+
+def port_change(at_s: float, up: bool, host: str = "h0", end: str = "own", flow: str = "h0>h2") -> PortChanged:
+    """A queue pair gave plane 1 up, or took it back."""
+    return PortChanged(ns(at_s), host, 1, up, end, flow)

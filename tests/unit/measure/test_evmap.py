@@ -1,0 +1,37 @@
+"""The EV map replays what senders said of their EVs."""
+
+import pytest
+
+from testbed.measure import evmap, series
+from tests.unit.measure import handmade
+from tests.unit.measure.handmade import ev_change, loss, ns
+
+
+def row(run: handmade.Run, plane: int, t1: int) -> evmap.PathRow:
+    rows = evmap.rows(run, series.bin_edges(ns(0), ns(4), 1_000_000_000))
+    return next(row for row in rows if (row.plane, row.t1) == (plane, t1))
+
+
+def test_every_path_has_a_row_in_order() -> None:
+    rows = evmap.rows(handmade.run(), series.bin_edges(ns(0), ns(4)))
+    assert [(row.plane, row.t1) for row in rows] == [(plane, t1) for plane in range(4) for t1 in range(4)]
+
+
+def test_a_path_is_out_of_use_while_a_flow_has_its_ev_bad() -> None:
+    run = handmade.run()
+    run.events += [ev_change(1.5, "ASSUMED_BAD"), ev_change(3, "GOOD")]
+    assert row(run, 1, 2).out_of_use == pytest.approx([0, 0.125, 0.25, 0])  # one of four flows
+    assert row(run, 1, 2).out_of_use_share == pytest.approx(0.25 * 1.5 / 4)
+    assert row(run, 1, 3).out_of_use_share == 0
+
+
+def test_an_ev_that_stays_bad_is_out_of_use_to_the_end() -> None:
+    run = handmade.run()
+    run.events += [ev_change(2, "ASSUMED_BAD", flow=flow.name) for flow in run.flows]
+    assert row(run, 1, 2).out_of_use == pytest.approx([0, 0, 1, 1])
+
+
+def test_losses_are_counted_on_their_path() -> None:
+    run = handmade.run()
+    run.events += [loss(1), loss(2, flow="h1>h3"), loss(2, ev=handmade.OTHER_EV)]
+    assert (row(run, 1, 2).packets_lost, row(run, 1, 3).packets_lost, row(run, 0, 2).packets_lost) == (2, 1, 0)
