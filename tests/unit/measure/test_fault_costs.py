@@ -1,4 +1,4 @@
-"""What a fault cost, from runs written by hand: which losses are its own, when traffic went around it, when it healed."""
+"""What a fault cost, from runs written by hand: its own losses, the time to reroute, the time to heal, the dip."""
 
 import pytest
 
