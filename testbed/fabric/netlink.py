@@ -88,7 +88,7 @@ class RtSocket:
         self._socket.close()
 
     def send(self, requests: Sequence[Request]) -> None:
-        """Send all and wait for all answers. Raises KernelError for the first that failed; later ones were tried too."""
+        """Send all and wait for all answers. KernelError tells the first that failed; later ones were tried too."""
         failures: list[KernelError] = []
         for start in range(0, len(requests), _BATCH):
             failures += self._send_batch(requests[start : start + _BATCH])

@@ -13,11 +13,17 @@ from testbed.fabric.plan import FabricPlan
 from testbed.topology.clos import Port
 
 
-def take_down(kernel: Kernel, port: Port) -> None:
-    """Set this end down. Raises KernelError when the port is not there."""
-    kernel[port.node].send([messages.set_up(port.ifindex, False, f"device {port.name} down")])
+class Ports:
+    """The ports of one lab, to be switched off and restored. For one thread, as `kernel` is."""
 
+    def __init__(self, kernel: Kernel, plan: FabricPlan) -> None:
+        self._kernel = kernel
+        self._plan = plan
 
-def bring_up(kernel: Kernel, plan: FabricPlan, port: Port) -> None:
-    """Set this end up and restore what it had. Doing it to a port that is up changes nothing."""
-    kernel[port.node].send(node_requests(plan.nodes[port.node], [port.name]))
+    def take_down(self, port: Port) -> None:
+        """Set this end down. Raises KernelError when the port is not there."""
+        self._kernel[port.node].send([messages.set_up(port.ifindex, False, f"device {port.name} down")])
+
+    def bring_up(self, port: Port) -> None:
+        """Set this end up and restore what it had. Doing it to a port that is up changes nothing."""
+        self._kernel[port.node].send(node_requests(self._plan.nodes[port.node], [port.name]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z/%]*)\s*")
 
@@ -79,13 +79,18 @@ def format_duration(ns: float) -> str:
     return "0 s"
 
 
-def _quantity(parse: Any, example: str) -> tuple[Any, Any]:
-    return BeforeValidator(parse), WithJsonSchema({"type": "string", "examples": [example]})
+def _quantity(parse: Any, example: str, unit: str) -> tuple[Any, Any, Any]:
+    """As JSON a quantity has its unit again, so that what was written can be read back."""
+    return (
+        BeforeValidator(parse),
+        WithJsonSchema({"type": "string", "examples": [example]}),
+        PlainSerializer(lambda value: f"{value} {unit}", return_type=str, when_used="json-unless-none"),
+    )
 
 
-RateBps = Annotated[int, *_quantity(parse_rate_bps, "20 Mb/s")]
-SizeBytes = Annotated[int, *_quantity(parse_size_bytes, "128 KB")]
-DurationNs = Annotated[int, *_quantity(parse_duration_ns, "10 ms")]
+RateBps = Annotated[int, *_quantity(parse_rate_bps, "20 Mb/s", "b/s")]
+SizeBytes = Annotated[int, *_quantity(parse_size_bytes, "128 KB", "B")]
+DurationNs = Annotated[int, *_quantity(parse_duration_ns, "10 ms", "ns")]
 Fraction = Annotated[
     float,
     BeforeValidator(parse_fraction),

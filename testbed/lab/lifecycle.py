@@ -1,0 +1,291 @@
+"""A lab's life: up, down, status. The commands' engine; what is shown to people is the command line's.
+
+`up` records every name before it makes anything of it, reads the kernel back, proves the paths, and takes everything
+away again when something fails or the user interrupts. `down` needs only what was recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from testbed.fabric import apply, bpf, netns, observe, plan
+from testbed.fabric.netlink import Kernel
+from testbed.lab import lock, processes, state
+from testbed.lab.state import LabState
+from testbed.topology import clos
+from testbed.topology.clos import Clos
+from testbed.topology.errors import InputError, MrclabError
+from testbed.topology.labspec import LabSpec
+
+RESULT_SCHEMA_VERSION = 1
+AGENT_GRACE_S = 1.0
+PROGRAMS_GONE_WITHIN_S = 10.0
+_POLL_S = 0.01
+_DIFFERENCES_SHOWN = 5
+
+Progress = Callable[[str, int, int], None]  # (phase, done, of)
+
+
+def _silent(phase: str, done: int, of: int) -> None:
+    """The default: nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpResult:
+    """What `up` made, and how long each phase took."""
+
+    lab: str
+    hosts: int
+    switches: int
+    links: int
+    paths_verified: int
+    seconds: dict[str, float]
+    already_up: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {"schema_version": RESULT_SCHEMA_VERSION, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class DownResult:
+    """What `down` removed; `was_there` is False when the lab had left nothing."""
+
+    lab: str
+    was_there: bool
+    namespaces: int
+    processes: int
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {"schema_version": RESULT_SCHEMA_VERSION, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class LabStatus:
+    """A lab as it is now. `differences` are what is not as planned, in words; empty when not looked at."""
+
+    lab: str
+    phase: str
+    source_file: str
+    hosts: int
+    switches: int
+    links: int
+    agents_alive: int
+    agents_dead: list[str]
+    namespaces_missing: list[str]
+    differences: list[str] = field(default_factory=list)
+
+    @property
+    def healthy(self) -> bool:
+        """Up, with all agents and namespaces, and nothing that differs."""
+        return self.phase == "up" and not (self.agents_dead or self.namespaces_missing or self.differences)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {"schema_version": RESULT_SCHEMA_VERSION, **asdict(self), "healthy": self.healthy}
+
+
+class _Stopwatch:
+    """Seconds per phase, in their order."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self.seconds: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.monotonic()
+        yield
+        self.seconds[name] = round(time.monotonic() - start, 4)
+
+    def total(self) -> dict[str, float]:
+        return {"total": round(time.monotonic() - self._start, 4), **self.seconds}
+
+
+def up(spec: LabSpec, source_file: str | Path, progress: Progress = _silent) -> UpResult:
+    """Bring a lab up. Up already from the same file: says so, and changes nothing.
+
+    Raises InputError when a lab of that name is up from another file or a foreign namespace has a name we need,
+    MissingError when the machine lacks something, MrclabError when the kernel is not as planned. After an error nothing
+    of the lab is left.
+    """
+    source = str(Path(source_file).resolve())
+    with lock.exclusive(spec.name, "mrclab up"):
+        found = state.load(spec.name)
+        if found is not None and found.phase == "up":
+            return _already_up(found, spec, source)
+        if found is not None:
+            _remove(found)  # the rest of a command that was killed; the lock says that nobody works on it
+        fabric = clos.build(spec)
+        desired = plan.build(fabric)
+        _refuse_foreign(desired)
+        made = LabState(spec, source, namespaces=[node.namespace for node in desired.nodes.values()])
+        with _termination_interrupts():
+            try:
+                made.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                made.save()
+                return _make(made, fabric, desired, progress)
+            except BaseException:
+                with _undisturbed():
+                    _remove(made)
+                raise
+
+
+def _already_up(found: LabState, spec: LabSpec, source: str) -> UpResult:
+    if found.source_file != source:
+        raise InputError(f"lab {spec.name} is up already, from {found.source_file}", f"mrclab down {spec.name}")
+    if found.spec != spec:
+        raise InputError(
+            f"lab {spec.name} is up already, and {source} has changed since", f"mrclab down {spec.name}, then up"
+        )
+    return UpResult(**{**found.up_result, "already_up": True})
+
+
+def _refuse_foreign(desired: plan.FabricPlan) -> None:
+    taken = sorted(netns.names() & {node.namespace for node in desired.nodes.values()})
+    if taken:
+        raise InputError(
+            f"namespace {taken[0]} exists and is not ours" + (f" (and {len(taken) - 1} more)" if taken[1:] else ""),
+            f"name the lab otherwise, or remove it: ip netns delete {taken[0]}",
+        )
+
+
+def _make(made: LabState, fabric: Clos, desired: plan.FabricPlan, progress: Progress) -> UpResult:
+    watch = _Stopwatch()
+
+    def steps(phase: str) -> Callable[[int, int], None]:
+        return lambda done, of: progress(phase, done, of)
+
+    with Kernel(made.name) as kernel:
+        with watch.phase("namespaces"):
+            apply.create_namespaces(desired, steps("namespaces"))
+        with watch.phase("links"):
+            apply.create_links(desired, kernel)
+            progress("links", len(fabric.links), len(fabric.links))
+        with watch.phase("ports"), bpf.load_ingress() as ingress:
+            made.programs.append(ingress.id)
+            made.save()
+            apply.configure(desired, kernel, ingress, steps("ports"))
+        with watch.phase("read_back"):
+            _read_back(desired, kernel)
+            progress("read_back", 1, 1)
+    result = UpResult(made.name, len(fabric.hosts), len(fabric.switches), len(fabric.links), 0, watch.total())
+    made.up_result = asdict(result)
+    made.phase = "up"
+    made.save()
+    return result
+
+
+def _read_back(desired: plan.FabricPlan, kernel: Kernel) -> None:
+    wrong = observe.differences(desired, kernel)
+    if wrong:
+        shown = "; ".join(map(str, wrong[:_DIFFERENCES_SHOWN]))
+        raise MrclabError(f"the kernel did not take the lab as planned, {len(wrong)} differences: {shown}")
+
+
+@contextlib.contextmanager
+def _termination_interrupts() -> Iterator[None]:
+    """SIGTERM is taken like SIGINT, so that it rolls back as well."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A second SIGINT or SIGTERM waits until the removal is done."""
+    blocked = {signal.SIGINT, signal.SIGTERM}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        yield
+    finally:
+        # one that came meanwhile asks for what has been done already
+        while signal.sigtimedwait(blocked, 0) is not None:
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def down(name: str, progress: Progress = _silent) -> DownResult:
+    """Remove all that the lab's state file names, and wait until it is gone. Nothing there is no error."""
+    start = time.monotonic()
+    with lock.exclusive(name, "mrclab down"), _undisturbed():
+        found = state.load(name)
+        if found is None:
+            state.forget(name)
+            return DownResult(name, False, 0, 0, round(time.monotonic() - start, 4))
+        ended = _remove(found, progress)
+    return DownResult(name, True, len(found.namespaces), ended, round(time.monotonic() - start, 4))
+
+
+def _remove(found: LabState, progress: Progress = _silent) -> int:
+    """Processes first, for an open namespace would outlive its name. Returns how many processes were ended."""
+    found.phase = "removing"
+    found.save()
+    inodes = processes.inodes_of(found.namespaces)
+    ended = processes.end_all(inodes, AGENT_GRACE_S)
+    progress("processes", ended, ended)
+    apply.remove_namespaces(found.namespaces)
+    ended += processes.end_all(inodes, AGENT_GRACE_S)  # one that came in just before the names went
+    progress("namespaces", len(found.namespaces), len(found.namespaces))
+    _wait_until_gone(found.programs)
+    state.forget(found.name)
+    return ended
+
+
+def _wait_until_gone(programs: list[int]) -> None:
+    """The kernel takes namespaces apart after their names are gone; the last of their ports let go of the program."""
+    deadline = time.monotonic() + PROGRAMS_GONE_WITHIN_S
+    while any(map(bpf.is_loaded, programs)):
+        if time.monotonic() > deadline:
+            raise MrclabError(
+                f"eBPF program {programs[0]} is still held {PROGRAMS_GONE_WITHIN_S:.0f} s after its lab went"
+            )
+        time.sleep(_POLL_S)
+
+
+def status(name: str, *, read_back: bool = True) -> LabStatus:
+    """How a lab is now; with `read_back` compared with its plan. Raises InputError when there is none of that name."""
+    found = state.known(name)
+    there = netns.names()
+    missing = [namespace for namespace in found.namespaces if namespace not in there]
+    wrong: list[str] = []
+    fabric = clos.build(found.spec)
+    if read_back and found.phase == "up" and not missing:
+        with Kernel(name) as kernel:
+            wrong = [str(item) for item in observe.differences(plan.build(fabric), kernel)]
+    dead = [host for host, pid in found.agents.items() if not processes.is_alive(pid)]
+    return LabStatus(
+        lab=name,
+        phase=found.phase,
+        source_file=found.source_file,
+        hosts=len(fabric.hosts),
+        switches=len(fabric.switches),
+        links=len(fabric.links),
+        agents_alive=len(found.agents) - len(dead),
+        agents_dead=dead,
+        namespaces_missing=missing,
+        differences=wrong,
+    )
+
+
+def list_labs() -> list[LabStatus]:
+    """All labs of this machine, without reading their kernel state back."""
+    return [status(name, read_back=False) for name in state.names()]

@@ -1,0 +1,65 @@
+"""The processes that live in a lab's namespaces: found by their namespace, ended by pid."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from testbed.fabric import netns
+from testbed.topology.errors import MrclabError
+
+_POLL_S = 0.01
+
+
+def inodes_of(names: Iterable[str]) -> set[int]:
+    """What the kernel knows these namespaces by, also after their names are gone. A missing one has none."""
+    return {found for name in names if (found := netns.inode(name)) is not None}
+
+
+def inside(inodes: set[int]) -> list[int]:
+    """Pids of all processes of which a thread is in one of these namespaces; never this process."""
+    entries = os.listdir("/proc") if inodes else []
+    pids = (int(entry) for entry in entries if entry.isdigit())
+    return sorted(pid for pid in pids if pid != os.getpid() and _threads_in(pid, inodes))
+
+
+def _threads_in(pid: int, inodes: set[int]) -> bool:
+    # it may end while we look; and what even root may not look into (in a container) no command of ours has started
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            if os.stat(f"/proc/{pid}/task/{thread}/ns/net").st_ino in inodes:
+                return True
+    return False
+
+
+def is_alive(pid: int) -> bool:
+    """Is there such a process, other than one that waits only to be reaped?"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def end_all(inodes: set[int], grace_s: float, kill_s: float = 2.0) -> int:
+    """End everything in these namespaces: SIGTERM, after `grace_s` SIGKILL. Returns how many there were.
+
+    Raises MrclabError if some stay.
+    """
+    ended: set[int] = set()
+    for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
+        deadline = time.monotonic() + wait_s
+        pids = inside(inodes)
+        ended.update(pids)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        while any(map(is_alive, pids)) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+    left = [pid for pid in inside(inodes) if is_alive(pid)]
+    if left:
+        raise MrclabError(f"processes {', '.join(map(str, left))} are in the lab's namespaces and do not end")
+    return len(ended)

@@ -1,0 +1,122 @@
+"""What a lab has made, on disk, written before it is made: so that `down` works after kill -9 at any moment.
+
+One folder per lab, /run/mrclab/<lab>/, root's alone; `state.json` is replaced atomically. It holds the lab's spec, so
+that no lab file is needed later, and the names of everything that has to go again. /run is empty after a reboot, as
+the kernel is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from testbed.topology.errors import InputError, nearest
+from testbed.topology.labspec import LabSpec
+
+STATE_ROOT = Path("/run/mrclab")
+SCHEMA_VERSION = 1
+_FILE = "state.json"
+
+Phase = Literal["making", "up", "removing"]
+
+
+def directory(lab: str) -> Path:
+    """The folder of a lab, whether it exists or not."""
+    return STATE_ROOT / lab
+
+
+@dataclass(slots=True)
+class LabState:
+    """The recorded state of a lab. Change the fields, then `save`, then act."""
+
+    spec: LabSpec
+    source_file: str
+    phase: Phase = "making"
+    namespaces: list[str] = field(default_factory=list)
+    agents: dict[str, int] = field(default_factory=dict)  # host -> pid
+    programs: list[int] = field(default_factory=list)  # ids of the eBPF programs that its ports hold
+    up_result: dict[str, Any] = field(default_factory=dict)  # of `up`, for later readers
+
+    @property
+    def name(self) -> str:
+        """The lab's name."""
+        return self.spec.name
+
+    @property
+    def directory(self) -> Path:
+        """Where the lab keeps its files: sockets and logs of agents, the journal of faults."""
+        return directory(self.name)
+
+    def save(self) -> None:
+        """Write the file, atomically; the folder has to be there (`lock` makes it)."""
+        content = {
+            "schema_version": SCHEMA_VERSION,
+            "spec": self.spec.model_dump(mode="json"),
+            "source_file": self.source_file,
+            "phase": self.phase,
+            "namespaces": self.namespaces,
+            "agents": self.agents,
+            "programs": self.programs,
+            "up_result": self.up_result,
+        }
+        partial = self.directory / f"{_FILE}.new"
+        with partial.open("w") as file:
+            json.dump(content, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, self.directory / _FILE)
+
+
+def load(lab: str) -> LabState | None:
+    """The recorded state of a lab; None when nothing was recorded. Raises InputError when the file cannot be read."""
+    path = directory(lab) / _FILE
+    try:
+        content = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise InputError(f"the state file of lab {lab} is damaged ({error})", f"look at {path}", file=path) from None
+    if content.get("schema_version") != SCHEMA_VERSION:
+        version = content.get("schema_version")
+        raise InputError(f"lab {lab} was made by another version of mrclab (state {version})", "take it down with that")
+    return LabState(
+        spec=LabSpec.model_validate(content["spec"]),
+        source_file=content["source_file"],
+        phase=content["phase"],
+        namespaces=content["namespaces"],
+        agents=content["agents"],
+        programs=content["programs"],
+        up_result=content["up_result"],
+    )
+
+
+def names() -> list[str]:
+    """All labs that have a state file, up or half made."""
+    return sorted(path.parent.name for path in STATE_ROOT.glob(f"*/{_FILE}"))
+
+
+def forget(lab: str) -> None:
+    """Remove the lab's folder with all that is in it: the last act of `down`."""
+    shutil.rmtree(directory(lab), ignore_errors=True)
+
+
+def known(lab: str) -> LabState:
+    """The state of a lab, up or half made. Raises InputError when there is none, with the nearest name."""
+    found = load(lab)
+    if found is None:
+        others = names()
+        hint = nearest(lab, others) or (f"up: {', '.join(others)}" if others else f"bring it up: mrclab up {lab}")
+        raise InputError(f"lab {lab} is not up", hint)
+    return found
+
+
+def require_up(lab: str) -> LabState:
+    """The state of a lab that is wholly up. Raises InputError otherwise."""
+    found = known(lab)
+    if found.phase != "up":
+        raise InputError(f"lab {lab} is only half there ({found.phase})", f"remove the rest: mrclab down {lab}")
+    return found
