@@ -1,0 +1,244 @@
+"""agents.rawio.loop on real veths, with a scripted NIC: the order of things in a turn, back-pressure, carriers."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import pytest
+from cable import Cable, wait_until
+from test_rawio import packet, received
+
+from agents.rawio.loop import LATE_NS, Loop, now_ns
+from agents.rawio.port import Port
+from agents.transport import Datagram, Event
+
+pytestmark = pytest.mark.kernel
+
+
+class ScriptedNic:
+    """Sends what is in `outbox` while its port is ready, and writes down in `story` what it is told."""
+
+    def __init__(self) -> None:
+        self.story: list[tuple[object, ...]] = []
+        self.outbox: deque[Datagram] = deque()
+        self.ready = [True, True]
+        self.timer_ns: int | None = None
+        self.pending: list[Event] = []
+
+    def receive(self, port: int, data: memoryview, now: int) -> None:
+        self.story.append(("received", port))
+        self.pending.append(Event(0, now))
+
+    def set_port_ready(self, port: int, ready: bool) -> None:
+        self.ready[port] = ready
+
+    def set_port_up(self, port: int, up: bool, now: int) -> None:
+        self.story.append(("port", port, up))
+
+    def next_timer(self) -> int | None:
+        return self.timer_ns
+
+    def handle_timer(self, now: int) -> None:
+        self.story.append(("timer",))
+        self.timer_ns = None
+
+    def events(self) -> Iterator[Event]:
+        while self.pending:
+            yield self.pending.pop()
+
+    def datagrams_to_send(self, now: int) -> Iterator[Datagram]:
+        while self.outbox and (self.outbox[0].control or self.ready[self.outbox[0].port]):
+            self.story.append(("sent", self.outbox[0].port))
+            yield self.outbox.popleft()
+
+
+class Witness:
+    """An application that writes into the NIC's story; it answers each event with a packet."""
+
+    def __init__(self, nic: ScriptedNic) -> None:
+        self.nic = nic
+        self.answer = False
+
+    def on_event(self, event: Event, now: int) -> None:
+        self.nic.story.append(("event",))
+        if self.answer:
+            self.nic.outbox.append(Datagram(0, True, (packet(b"answer"),)))
+
+    def on_carrier(self, port: int, up: bool, now: int) -> None:
+        self.nic.story.append(("carrier", port, up))
+
+    def next_timer(self) -> int | None:
+        return None
+
+    def handle_timer(self, now: int) -> None:
+        raise AssertionError("nothing was due")
+
+
+class Bench:
+    """Port 0 and 1 of end a under a loop; port 0 and 1 of end b in the test's hands."""
+
+    def __init__(self, cable: Cable) -> None:
+        self.cable = cable
+        self.ports: dict[str, list[Port]] = {}
+        for end in "ab":
+            with cable.inside(end):
+                self.ports[end] = [Port(spec) for spec in cable.specs(end)]
+        self.nic = ScriptedNic()
+        self.witness = Witness(self.nic)
+        with cable.inside("a"):
+            self.loop = Loop(self.nic, self.ports["a"], self.witness)
+
+    def close(self) -> None:
+        self.loop.close()
+        for port in self.ports["a"] + self.ports["b"]:
+            port.close()
+
+    def turn_until_told(self, *chapter: object) -> None:
+        """Turn until this is in the NIC's story."""
+        self.turn_until(lambda: chapter in self.nic.story)
+
+    def turn_until(self, condition: Callable[[], bool]) -> None:
+        def so_now() -> bool:
+            if not condition():
+                self.loop.turn()
+            return condition()
+
+        wait_until(so_now)
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    cable = Cable()
+    try:
+        bench = Bench(cable)
+        try:
+            yield bench
+        finally:
+            bench.close()
+    finally:
+        cable.remove()
+
+
+def numbered(count: int, port: int = 0) -> list[bytes]:
+    return [packet(number.to_bytes(4, "big") * 1000) for number in range(count)]
+
+
+def test_all_datagrams_leave_in_order_though_the_port_is_full_most_of_the_time(bench: Bench) -> None:
+    packets = numbered(60)
+    bench.nic.outbox.extend(Datagram(0, False, (one[:88], one[88:])) for one in packets)
+    arrived: list[bytes] = []
+
+    def all_there() -> bool:
+        bench.loop.turn()
+        arrived.extend(received(bench.ports["b"][0], 0))
+        return len(arrived) >= len(packets)
+
+    wait_until(all_there)
+    assert arrived == packets
+    assert bench.ports["a"][0].counters.packets_sent == len(packets)
+    assert bench.loop.counters.turns < 20 * len(packets), "it turned on the spot instead of waiting for room"
+
+
+def test_a_full_port_holds_up_no_other_and_no_control_packet(bench: Bench) -> None:
+    bench.nic.outbox.extend(Datagram(0, False, (one,)) for one in numbered(40))
+    bench.loop.turn()
+    assert not bench.nic.ready[0]
+    bench.nic.outbox.clear()
+    bench.nic.outbox.append(Datagram(1, False, (packet(b"other"),)))
+    bench.nic.outbox.append(Datagram(0, True, (packet(b"control"),)))
+    bench.loop.turn()
+    assert received(bench.ports["b"][1], 1) == [packet(b"other")]
+    assert packet(b"control") in received(bench.ports["b"][0], 3)
+    bench.turn_until(lambda: bench.nic.ready[0])
+
+
+def test_an_event_is_dealt_with_before_anything_is_sent(bench: Bench) -> None:
+    bench.witness.answer = True
+    bench.ports["b"][0].send([packet()], control=False)
+    bench.turn_until_told("sent", 0)
+    assert bench.nic.story == [("received", 0), ("event",), ("sent", 0)]
+
+
+def test_what_has_arrived_is_taken_in_before_an_overdue_timer_and_the_delay_is_counted(bench: Bench) -> None:
+    far = bench.ports["b"]
+    bench.nic.timer_ns = now_ns() + 1_000_000
+    for port in far:
+        port.send([packet()], control=False)
+    end = time.monotonic_ns() + 3 * LATE_NS  # the process does not get the CPU until then
+    wait_until(lambda: time.monotonic_ns() > end)
+    bench.loop.turn()
+    bench.turn_until_told("timer")
+    order = [chapter[0] for chapter in bench.nic.story]
+    assert order.index("timer") > max(place for place, what in enumerate(order) if what == "received")
+    assert order.count("received") == 2
+    assert bench.loop.counters.late_timers >= 1
+    assert bench.loop.counters.worst_late_ns > 2 * LATE_NS
+
+
+def test_a_timer_is_not_late_on_purpose(bench: Bench) -> None:
+    """A plain epoll timeout would round up to whole milliseconds, always."""
+    delays = []
+    for _ in range(40):
+        bench.nic.timer_ns = due = now_ns() + 200_000
+        bench.nic.story.clear()
+        bench.turn_until_told("timer")
+        delays.append(now_ns() - due)
+    assert min(delays) < 700_000
+
+
+@pytest.mark.parametrize("end", ["a", "b"])
+def test_edges_of_the_carrier_reach_nic_and_application(bench: Bench, end: str) -> None:
+    for _ in range(10):
+        for state, up in (("down", False), ("up", True)):
+            bench.nic.story.clear()
+            bench.cable.set_link(end, 1, state)
+            bench.turn_until_told("carrier", 1, up)
+            assert bench.nic.story == [("port", 1, up), ("carrier", 1, up)]
+
+
+def test_a_port_without_carrier_at_the_start_is_told_at_once() -> None:
+    cable = Cable()
+    try:
+        cable.set_link("b", 1, "down")
+        bench = Bench(cable)
+        assert bench.nic.story == [("port", 1, False)]
+        bench.close()
+    finally:
+        cable.remove()
+
+
+def test_what_waits_for_a_port_that_goes_down_is_not_sent_when_it_is_back(bench: Bench) -> None:
+    """The NIC has sent it over another port by then; the port counts as ready, so that it is used when it is up."""
+    bench.nic.outbox.extend(Datagram(0, False, (one,)) for one in numbered(40))
+    bench.loop.turn()
+    assert not bench.nic.ready[0]
+    kept_number = bench.nic.story.count(("sent", 0)) - 1
+    bench.nic.outbox.clear()
+    bench.cable.set_link("a", 0, "down")
+    bench.turn_until_told("carrier", 0, False)
+    assert bench.nic.ready[0]
+    bench.cable.set_link("a", 0, "up")
+    bench.turn_until_told("carrier", 0, True)
+    last = packet(b"last")
+    bench.nic.outbox.append(Datagram(0, False, (last,)))
+    arrived: list[bytes] = []
+
+    def last_there() -> bool:
+        bench.loop.turn()
+        arrived.extend(received(bench.ports["b"][0], 0))
+        return last in arrived
+
+    wait_until(last_there)
+    assert numbered(40)[kept_number] not in arrived
+
+
+def test_a_lost_send_is_noticed_at_once(bench: Bench) -> None:
+    """The interface is down at our own end: the first refusal makes the loop look, before more is lost."""
+    bench.loop.turn()
+    bench.nic.outbox.extend(Datagram(0, False, (one,)) for one in numbered(10))
+    bench.cable.set_link("a", 0, "down")
+    bench.turn_until_told("port", 0, False)
+    sent = bench.nic.story.index(("port", 0, False))
+    assert bench.nic.story[:sent].count(("sent", 0)) <= 1
