@@ -1,4 +1,4 @@
-"""The fabric's own counters: packets per SID (which switch a packet really crossed) and packets per port.
+"""The fabric's own counters: packets per SID (which switch a packet really crossed), packets per port, carrier.
 
 They count from the making of the lab, or of the object after a repair; readers take differences.
 """
@@ -14,6 +14,7 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 from testbed.fabric import messages, srv6
 from testbed.fabric.netlink import Kernel
 from testbed.fabric.plan import CONTROL_LEAF, DATA_LEAF
+from testbed.topology.clos import Port
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +77,13 @@ def _node_stats(kernel: Kernel, name: str) -> Iterable[tuple[str, PortStats]]:
                 *queues[ifindex, CONTROL_LEAF],
             ),
         )
+
+
+def carrier(kernel: Kernel, port: Port) -> bool:
+    """Is the port up at both of its ends?"""
+    for data in kernel[port.node].dump(messages.LINKS):
+        message = ifinfmsg(data)
+        message.decode()
+        if message["index"] == port.ifindex:
+            return bool(message["flags"] & messages.IFF_LOWER_UP)
+    return False
