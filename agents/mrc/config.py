@@ -1,0 +1,73 @@
+"""What can be set about an MRC queue pair. Every time is the real fabric's, multiplied by the time dilation.
+
+`MrcConfig.dilated` is the way to make one; the plain constructor takes times as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agents.wire.headers import TIMESTAMP_TICK_NS
+from agents.wire.psn import MODULUS
+
+# Times of the real fabric at 100 Gb/s per plane, where a 4 KB packet takes 0.34 us on a link.
+_BASE_TIMES_NS = {
+    "initial_rtt_ns": 12_000,  # NSCC's reference round trip (UET 3.6)
+    "reorder_floor_ns": 1_000,  # three packets of queue: less than this late is no sign of a loss
+    "rto_min_ns": 10_000,
+    "probe_timeout_ns": 24_000,  # two round trips
+    "port_update_interval_ns": 6_000,  # half a round trip: an unconfirmed Port Status Update goes again
+    "tick_ns": TIMESTAMP_TICK_NS,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MrcConfig:
+    """Settings of one queue pair; sizes in bytes, times in ns."""
+
+    evs_per_plane: int | None = None  # EVs in use per plane; None: every path, at most MAX_EVS in all
+    ev_min_active: int = 1  # no EV is retired below this number
+    retire_evs: bool = True  # False: a loss never changes an EV's state (negative control)
+    congestion: str = "fixed"  # name in agents.mrc.congestion
+    window_bytes: int = 256 << 10  # for "fixed"
+    mpr: int = 1024  # PSNs beyond the cumulative ack that a responder tracks (1.0 asks for at least 1024)
+    sack_threshold_bytes: int = 4 * 4096  # a SACK at least for so many new bytes
+    overtaken_threshold: int = 2  # later packets of the same EV that overtake one before it counts as lost
+    start_psn: int | None = None  # None: random
+    linear_retries: int = 7  # timeouts with the interval growing linearly ...
+    exponential_retries: int = 4  # ... and doubling; then the queue pair fails
+    probes_to_restore: int = 2  # answered in a row, and a retired EV is GOOD again
+    probe_interval_ns: int = 50_000_000  # between probes of a retired EV; not dilated: the lab file gives it
+    initial_rtt_ns: int = _BASE_TIMES_NS["initial_rtt_ns"]
+    reorder_floor_ns: int = _BASE_TIMES_NS["reorder_floor_ns"]
+    rto_min_ns: int = _BASE_TIMES_NS["rto_min_ns"]
+    probe_timeout_ns: int = _BASE_TIMES_NS["probe_timeout_ns"]
+    port_update_interval_ns: int = _BASE_TIMES_NS["port_update_interval_ns"]
+    tick_ns: int = TIMESTAMP_TICK_NS  # of the timestamps on the wire
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for numbers that cannot work."""
+        for name in (
+            "ev_min_active",
+            "window_bytes",
+            "sack_threshold_bytes",
+            "overtaken_threshold",
+            "probes_to_restore",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it has to be at least 1")
+        if not 64 <= self.mpr <= MAX_MPR or self.mpr % 128:
+            raise ValueError(f"mpr is {self.mpr}; it has to be a multiple of 128 up to {MAX_MPR}")
+        if self.start_psn is not None and not 0 <= self.start_psn < MODULUS:
+            raise ValueError(f"start_psn {self.start_psn} does not fit in 24 bits")
+
+    @classmethod
+    def dilated(cls, time_dilation: float, **settings: Any) -> MrcConfig:
+        """The defaults with every time of the real fabric multiplied by `time_dilation`; `settings` go on top."""
+        times = {name: round(value_ns * time_dilation) for name, value_ns in _BASE_TIMES_NS.items()}
+        return cls(**{**times, **settings})
+
+
+MAX_EVS = 256  # per queue pair (paper: 128..256)
+MAX_MPR = 32640  # SETH has 8 bits of 128 PSNs

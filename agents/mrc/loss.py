@@ -1,0 +1,178 @@
+"""When a packet that no report mentions is lost, without a single comparison against the wall clock.
+
+Paths differ in delay, and the two agents share a machine with everything else: each may be late by many round trips.
+So the evidence is always another packet. A SACK that covers a PSN and lacks it makes it lost when
+
+- "overtaken": later packets over the same EV have arrived (one path keeps its packets in order; two, because one may
+  slip past another between two cores), or
+- "overdue": another packet has arrived that should have come later, by more than a margin. A packet should arrive one
+  round trip of its EV after it was sent. A packet of the same plane is a fair comparison: both wait in the same port's
+  queues at both ends, so a late agent delays both. One of another plane counts only with half a round trip on top.
+
+The margin follows how much one path's successive samples differ (4 times the mean, as TCP's timer does), and is at
+least half a round trip and never less than a few packets of queue. Paths in a balanced, full fabric swing more than
+that now and then: when a packet taken for lost arrives after all, the margin is stretched for a while (after RACK,
+RFC 8985, section 6.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agents.mrc.arrivals import BLOCK
+from agents.mrc.config import MrcConfig
+from agents.mrc.ev_set import Ev
+from agents.mrc.scoreboard import Fate, Scoreboard, Sent
+
+_VAR_FACTOR = 4
+_STRETCH_STEP = 1.5
+_STRETCH_MAX = 4.0
+_STRETCH_DECAY = 1 / 4096  # per sample
+
+
+class _Plane:
+    """What is known of a plane as a whole; the fallback for EVs without samples."""
+
+    __slots__ = ("front_ns", "rtt_ns", "var_ns")
+
+    def __init__(self) -> None:
+        self.front_ns = 0  # a packet that should have arrived before this moment had the time to
+        self.rtt_ns = 0
+        self.var_ns = 0
+
+
+class LossDetector:
+    """Round trip times of the paths of one queue pair, and the verdicts that follow from them."""
+
+    def __init__(self, config: MrcConfig, board: Scoreboard, planes: int) -> None:
+        self._board = board
+        self._planes = [_Plane() for _ in range(planes)]
+        self._front_ns = 0  # the furthest of all planes
+        self._suspects: list[Sent] = []  # overtaken, but not yet in a report
+        self._initial_rtt_ns = config.initial_rtt_ns
+        self._floor_ns = config.reorder_floor_ns
+        self._rto_min_ns = config.rto_min_ns
+        self._overtaken_threshold = config.overtaken_threshold
+        self._stretch = 1.0
+        self._min_rtt_ns = 0
+
+    def arrived(self, record: Sent, now: int) -> int:
+        """The report at `now` shows that this very transmission arrived. Returns its round trip time."""
+        ev = record.ev
+        sample = now - record.sent_ns
+        self._advance(ev, record.sent_ns, sample)
+        self._sample(ev, sample)
+        flight = ev.flight
+        while flight and flight[0].fate is not Fate.FLYING:
+            flight.popleft()
+        for other in flight:
+            if other.order >= record.order:
+                break
+            if other.fate is Fate.FLYING:
+                other.overtaken += 1
+                if other.overtaken == self._overtaken_threshold:
+                    self._suspects.append(other)
+        return sample
+
+    def probe_answered(self, ev: Ev, sent_ns: int, now: int) -> None:
+        """A reliability probe that was sent over `ev` shows in the report at `now`: evidence like any packet."""
+        self._advance(ev, sent_ns, now - sent_ns)
+
+    def too_soon(self, record: Sent, now: int) -> bool:
+        """Whether a report at `now` is too soon to speak of this transmission: an earlier one must have arrived."""
+        return now - record.sent_ns < self._min_rtt_ns
+
+    def was_wrong(self) -> None:
+        """A packet taken for lost has arrived after all: be more patient for a while."""
+        self._stretch = min(_STRETCH_MAX, self._stretch * _STRETCH_STEP)
+
+    def lost(self, cack: int, base: int) -> Iterator[tuple[Sent, str]]:
+        """(transmission, cause) of what is lost, after a report of `cack` and of the 64 PSNs from `base` on."""
+        if self._suspects:
+            waiting = []
+            for record in self._suspects:
+                if record.fate is Fate.FLYING:
+                    if _covers(cack, base, record.psn):
+                        yield record, "overtaken"
+                    else:
+                        waiting.append(record)
+            self._suspects = waiting
+        far_front_ns = self._front_ns - max(self.rtt_ns() // 2, self._floor_ns)
+        for number, plane in enumerate(self._planes):
+            evidence_ns = max(plane.front_ns, far_front_ns)
+            newest_ns = evidence_ns - self._min_rtt_ns - self._floor_ns
+            head = self._board.oldest(number)
+            if head is None or head.sent_ns > newest_ns:
+                continue
+            for record in self._board.flying(number):
+                if record.sent_ns > newest_ns:
+                    break
+                if record.sent_ns + self.patience_ns(record.ev) <= evidence_ns and _covers(cack, base, record.psn):
+                    yield record, "overdue"
+
+    def patience_ns(self, ev: Ev) -> int:
+        """How long after it was sent a packet over `ev` becomes overdue."""
+        if ev.patience_ns:
+            return ev.patience_ns
+        plane = self._planes[ev.plane]
+        if plane.rtt_ns:
+            return plane.rtt_ns + self._margin_ns(plane.rtt_ns, plane.var_ns)
+        return self.rtt_ns() + self._margin_ns(self.rtt_ns(), 0)
+
+    def first_overdue_ns(self) -> int | None:
+        """When the first of what flies now becomes overdue; None when nothing flies."""
+        first = None
+        for number in range(len(self._planes)):
+            head = self._board.oldest(number)
+            if head is not None:
+                due = head.sent_ns + self.patience_ns(head.ev)
+                if first is None or due < first:
+                    first = due
+        return first
+
+    def rtt_ns(self) -> int:
+        """A round trip on the slowest plane, smoothed; the configured first guess before any sample."""
+        return max(plane.rtt_ns for plane in self._planes) or self._initial_rtt_ns
+
+    def rto_ns(self) -> int:
+        """The retransmission timeout before any back-off."""
+        slowest = max(plane.rtt_ns + _VAR_FACTOR * plane.var_ns for plane in self._planes)
+        return max(self._rto_min_ns, slowest or 3 * self._initial_rtt_ns)
+
+    def _advance(self, ev: Ev, sent_ns: int, sample: int) -> None:
+        """Move the fronts: to where the packet was expected to arrive, or to its arrival if it was quicker."""
+        plane = self._planes[ev.plane]
+        expected = ev.rtt_ns or plane.rtt_ns or sample
+        front = sent_ns + (sample if sample < expected else expected)
+        if front > plane.front_ns:
+            plane.front_ns = front
+            if front > self._front_ns:
+                self._front_ns = front
+
+    def _sample(self, ev: Ev, sample: int) -> None:
+        if not self._min_rtt_ns or sample < self._min_rtt_ns:
+            self._min_rtt_ns = sample
+        plane = self._planes[ev.plane]
+        if plane.rtt_ns:
+            difference = sample - plane.rtt_ns
+            plane.rtt_ns += difference >> 3
+            plane.var_ns += (abs(difference) - plane.var_ns) >> 2
+        else:
+            plane.rtt_ns = sample
+            plane.var_ns = sample >> 1
+        if ev.rtt_ns:
+            ev.rtt_var_ns += (abs(sample - ev.rtt_ns) - ev.rtt_var_ns) >> 2
+        else:
+            ev.rtt_var_ns = plane.var_ns
+        ev.rtt_ns = sample
+        if self._stretch > 1.0:
+            self._stretch -= (self._stretch - 1.0) * _STRETCH_DECAY
+        rtt = sample if sample > plane.rtt_ns else plane.rtt_ns
+        ev.patience_ns = rtt + self._margin_ns(rtt, ev.rtt_var_ns)
+
+    def _margin_ns(self, rtt_ns: int, var_ns: int) -> int:
+        return int(max(rtt_ns >> 1, _VAR_FACTOR * var_ns, self._floor_ns) * self._stretch)
+
+
+def _covers(cack: int, base: int, psn: int) -> bool:
+    return base <= psn < base + BLOCK or psn == cack + 1

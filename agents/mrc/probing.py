@@ -1,0 +1,105 @@
+"""Background probes that bring retired EVs back (paper, section 3): enough answers in a row, and an EV is GOOD again.
+
+A retired EV is probed once an interval. When it turns out that a packet on it had arrived after all, its first probe
+goes at once, and so does each next one after an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agents.mrc.config import MrcConfig
+from agents.mrc.ev_set import Ev, EvSet
+from agents.mrc.ev_state import Cause
+from agents.transport import Datagram
+
+
+class _Trial:
+    """A retired EV on its way back."""
+
+    __slots__ = ("answered", "due_ns", "ev", "unanswered")
+
+    def __init__(self, ev: Ev, due_ns: int) -> None:
+        self.ev = ev
+        self.due_ns = due_ns  # of the next probe
+        self.answered = 0  # probes in a row
+        self.unanswered = False  # a probe is out
+
+
+class Prober:
+    """The retired EVs of one queue pair."""
+
+    def __init__(self, config: MrcConfig, evs: EvSet, send: Callable[[Ev, int], Datagram]) -> None:
+        """`send` makes the probe of an EV; its answer is to come to `answered`."""
+        self._evs = evs
+        self._send = send
+        self._interval_ns = max(config.probe_interval_ns, config.probe_timeout_ns)
+        self._needed = config.probes_to_restore
+        self._trials: dict[int, _Trial] = {}  # by EV
+        self._to_send: dict[int, _Trial] = {}  # due, waiting for their port
+        self._next_ns: int | None = None
+
+    def retired(self, ev: Ev, now: int) -> None:
+        """An EV became ASSUMED_BAD."""
+        self._trials[ev.value] = _Trial(ev, now + self._interval_ns)
+        self._reschedule()
+
+    def released(self, ev: Ev) -> None:
+        """An EV is ASSUMED_BAD no more."""
+        self._trials.pop(ev.value, None)
+        self._to_send.pop(ev.value, None)
+        self._reschedule()
+
+    def cleared(self, ev: Ev) -> None:
+        """A packet on it arrived after all: hurry."""
+        trial = self._trials.get(ev.value)
+        if trial is not None and not trial.unanswered:
+            self._to_send[ev.value] = trial
+
+    def answered(self, value: int, marked: bool, now: int) -> None:
+        """A probe of this EV came back."""
+        trial = self._trials.get(value)
+        if trial is None:
+            return
+        trial.answered += 1
+        trial.unanswered = False
+        if trial.answered < self._needed:
+            self._to_send[value] = trial
+        else:
+            self._evs.apply(trial.ev, Cause.PROBED_MARKED if marked else Cause.PROBED, now)
+
+    def next_timer(self) -> int | None:
+        """When a probe is due next."""
+        return self._next_ns
+
+    def handle_timer(self, now: int) -> None:
+        """See which probes are due; they go when their ports are ready."""
+        if self._next_ns is None or now < self._next_ns:
+            return
+        for trial in self._trials.values():
+            if trial.due_ns <= now:
+                trial.due_ns = now + self._interval_ns
+                if self._evs.up_mask >> trial.ev.plane & 1:
+                    self._to_send[trial.ev.value] = trial
+        self._reschedule()
+
+    def poll(self, now: int, ready: int) -> Datagram | None:
+        """The next probe that waits for a port of the bit mask `ready`, or None."""
+        if not self._to_send:
+            return None
+        ready &= self._evs.up_mask
+        for trial in self._to_send.values():
+            if ready >> trial.ev.plane & 1:
+                break
+        else:
+            return None
+        del self._to_send[trial.ev.value]
+        if trial.unanswered:
+            trial.answered = 0  # the last one never came back
+        trial.unanswered = True
+        trial.due_ns = now + self._interval_ns
+        self._reschedule()
+        return self._send(trial.ev, now)
+
+    def _reschedule(self) -> None:
+        self._next_ns = min((trial.due_ns for trial in self._trials.values()), default=None)

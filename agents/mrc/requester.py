@@ -1,0 +1,327 @@
+"""The sending half of an MRC queue pair: cuts WRITEs into packets, sprays them, sends again what is lost.
+
+Who decides what: `ev_set` the path, `scoreboard` what has arrived, `loss` what is lost, `probing` when a retired EV is
+tried again, `congestion` how much may fly. Timers follow MRC 1.0 (linear, then exponential back-off, then the queue
+pair fails), with one thing before them: when the oldest packet becomes overdue and no report says so, a reliability
+probe asks the responder for one, so that a lost tail costs no timeout.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from agents.mrc import congestion
+from agents.mrc.config import MrcConfig
+from agents.mrc.ev_set import Ev, EvSet
+from agents.mrc.ev_state import Cause
+from agents.mrc.loss import LossDetector
+from agents.mrc.message import Message
+from agents.mrc.scoreboard import Fate, Scoreboard, Sent
+from agents.transport import Datagram, Event, PacketLost, QpCounters, SendCompleted, Write
+from agents.wire import dscp, frame, psn
+from agents.wire.headers import EcnEcho, Nack, NackReason, Opcode, ReliabilityProbe, Sack
+
+_U16 = 0xFFFF
+_M_CAUSE = {EcnEcho.SKIP_ONCE: Cause.MARKED, EcnEcho.ALWAYS_SKIP: Cause.ALWAYS_SKIP}
+
+
+class Requester:
+    """Sends; all times in ns. `failed` says why it has stopped for good, once it has."""
+
+    def __init__(
+        self,
+        qpn: int,
+        start_psn: int,
+        mtu: int,
+        config: MrcConfig,
+        evs: EvSet,
+        planes: int,
+        counters: QpCounters,
+        emit: Callable[[Event], None],
+        suspect_cleared: Callable[[Ev], None],
+    ) -> None:
+        """`mtu`: payload bytes of a full packet. `suspect_cleared` hears of a retired EV that did deliver after all."""
+        self.failed: str | None = None
+        self._qpn = qpn
+        self._config = config
+        self._mtu = mtu
+        self._evs = evs
+        self._planes = planes
+        self._counters = counters
+        self._emit = emit
+        self._suspect_cleared = suspect_cleared
+        self._remote_qpn = 0
+        self._board = Scoreboard(start_psn, planes)
+        self._detector = LossDetector(config, self._board, planes)
+        self._window = congestion.create(config)
+        self._mpr = config.mpr
+        self._next_psn = start_psn  # the next to be sent for the first time
+        self._end_psn = start_psn  # behind the last that is posted
+        self._unsent: deque[Message] = deque()  # the first may be sent in part
+        self._unfinished: deque[Message] = deque()  # not wholly acknowledged
+        self._again: deque[Sent] = deque()  # lost, to be sent again
+        self._messages = 0
+        self._immediates = 0
+        self._deadline_ns: int | None = None
+        self._expiries = 0  # of the timer since the last progress
+        self._granted_grace = False
+        self._last_report_ns = -1
+        self._probe_wanted = False
+        self._probe_id = 0
+        self._probe: tuple[Ev, int] | None = None  # where and when the last reliability probe went
+
+    def connect(self, remote_qpn: int) -> None:
+        """From now on packets can go."""
+        self._remote_qpn = remote_qpn
+
+    def post(self, write: Write) -> None:
+        """Queue a WRITE."""
+        if write.immediate is not None:
+            self._immediates += 1
+        self._messages += 1
+        message = Message(write, self._end_psn, self._mtu, self._messages & _U16, self._immediates & _U16)
+        self._end_psn += message.packets
+        self._unsent.append(message)
+        self._unfinished.append(message)
+
+    @property
+    def idle(self) -> bool:
+        """Everything that was posted is acknowledged."""
+        return not self._unfinished
+
+    # Reports
+
+    def on_sack(self, sack: Sack, now: int) -> bool:
+        """Take a report in; False when it speaks of packets that were never sent."""
+        board = self._board
+        una = board.una
+        cack = psn.unwrap(sack.cack, una - 1)
+        if cack >= self._next_psn:
+            return False
+        self._counters.sacks_received += 1
+        self._last_report_ns = now
+        if sack.mpr:
+            self._mpr = sack.mpr
+        base = cack + sack.sack_offset
+        trigger = cack + sack.ack_psn_offset if sack.probe_id is None else None
+        news = board.acknowledge(cack, base, sack.bitmap)
+        for record in news:
+            self._arrived(record, record.psn == trigger and record.ev.value == sack.ev, now)
+        if self._probe is not None and sack.probe_id == self._probe_id:
+            ev, sent_ns = self._probe
+            self._probe = None
+            self._detector.probe_answered(ev, sent_ns, now)
+        if sack.ecn_echo:
+            self._echoed(sack, now)
+        if cack + 1 >= una:  # an older report than the last one says nothing about what is missing now
+            for record, cause in self._detector.lost(cack, base):
+                self._lose(record, cause, now, condemn=True)
+        while self._unfinished and self._unfinished[0].last_psn < board.una:
+            self._emit(SendCompleted(self._qpn, now, self._unfinished.popleft().write.wr_id))
+        if news:
+            self._progress(now)
+        return True
+
+    def on_nack(self, nack: Nack) -> bool:
+        """Take a refusal in; False for reasons that have no meaning here."""
+        if nack.reason == NackReason.UNEXP_EVENT:
+            self.failed = "the peer refused a packet: no such memory, or no right to write there"
+            return True
+        return nack.reason == NackReason.PSN_OOR_WINDOW  # the packet counts as lost when its time comes
+
+    def planes_changed(self, down: int, now: int) -> None:
+        """What flies on the planes of this bit mask goes again on others; their EVs are not to blame."""
+        for plane in range(self._planes):
+            if down >> plane & 1:
+                for record in self._board.flying(plane):
+                    self._lose(record, "port-down", now, condemn=False)
+
+    def _arrived(self, record: Sent, named: bool, now: int) -> None:
+        """`named`: the report names this very transmission as what triggered it."""
+        counters = self._counters
+        counters.bytes_acked += record.size
+        fate, record.fate = record.fate, Fate.ARRIVED
+        rtt_ns = None
+        if fate is Fate.LOST:  # it had not yet gone again
+            self._detector.was_wrong()
+            self._suspect_cleared(record.ev)
+        elif record.transmissions == 1 or named:
+            rtt_ns = self._detector.arrived(record, now)
+        elif self._detector.too_soon(record, now):
+            self._detector.was_wrong()
+            if record.earlier_ev is not None:
+                self._suspect_cleared(record.earlier_ev)
+        self._window.on_acked(record.size, rtt_ns, False, now)
+
+    def _echoed(self, sack: Sack, now: int) -> None:
+        ev = self._evs.get(sack.ev)
+        cause = _M_CAUSE.get(EcnEcho(sack.ecn_echo)) if sack.ecn_echo <= EcnEcho.ALWAYS_SKIP else None
+        if ev is not None and cause is not None:
+            self._evs.apply(ev, cause, now)
+
+    def _lose(self, record: Sent, cause: str, now: int, *, condemn: bool) -> None:
+        self._board.lose(record)
+        self._again.append(record)
+        self._counters.packets_lost += 1
+        self._window.on_lost(record.size, now)
+        self._emit(PacketLost(self._qpn, now, record.psn & psn.MASK, record.ev.value, record.sent_ns, cause))
+        if condemn:
+            self._evs.apply(record.ev, Cause.LOST, now)
+
+    # Sending
+
+    def poll(self, now: int, ready: int) -> Datagram | None:
+        """The next packet on a port of the bit mask `ready`, or None."""
+        if self._probe_wanted:
+            datagram = self._reliability_probe(now, ready)
+            if datagram is not None:
+                return datagram
+        board = self._board
+        again = self._again
+        while again and again[0].fate is Fate.ARRIVED:
+            again.popleft()
+        flying = board.bytes_in_flight
+        window = self._window.window_bytes
+        if again:
+            lost = again[0]
+            if flying and flying + lost.size > window:
+                return None
+            ev = self._evs.draw(ready, now, lost.ev.path)
+            if ev is None:
+                return None
+            again.popleft()
+            return self._send(lost.psn, lost.message, ev, now, lost)
+        number = self._next_psn
+        if number == self._end_psn or number >= board.una + self._mpr:
+            return None
+        message = self._unsent[0]
+        if flying and flying + self._mtu > window:
+            return None
+        ev = self._evs.draw(ready, now)
+        if ev is None:
+            return None
+        self._next_psn = number + 1
+        if number == message.last_psn:
+            self._unsent.popleft()
+        return self._send(number, message, ev, now, None)
+
+    def _send(self, number: int, message: Message, ev: Ev, now: int, lost: Sent | None) -> Datagram:
+        payload, offset = message.payload(number)
+        self._board.sent(number, message, len(payload), ev, now)
+        self._counters.packets_sent += 1
+        if lost is not None:
+            self._counters.packets_retransmitted += 1
+        if self._deadline_ns is None:
+            self._deadline_ns = now + self._detector.patience_ns(ev) + self._config.reorder_floor_ns
+        write = message.write
+        assert ev.template is not None
+        buffers = frame.write(
+            ev.template,
+            dscp=dscp.TRIMMABLE if lost is None else dscp.TRIMMABLE_RETX,
+            dest_qp=self._remote_qpn,
+            psn=number & psn.MASK,
+            opcode=message.opcode(number),
+            msn=message.msn,
+            rqmsn=message.rqmsn,
+            address=write.address + offset,
+            rkey=write.rkey,
+            length=message.size,
+            payload=payload,
+            immediate=write.immediate if number == message.last_psn else None,
+            tx_timestamp=now // self._config.tick_ns & _U16,
+            ack_request=self._ends_burst(),
+            retransmission=lost is not None,
+        )
+        return Datagram(ev.plane, False, buffers)
+
+    def _ends_burst(self) -> bool:
+        """Nothing follows until a report comes that the responder might not send by itself."""
+        if self._next_psn == self._end_psn:
+            return not self._again
+        window = self._window.window_bytes
+        return window < 2 * self._config.sack_threshold_bytes and self._board.bytes_in_flight + self._mtu > window
+
+    def _reliability_probe(self, now: int, ready: int) -> Datagram | None:
+        ev = self._evs.draw(ready, now)
+        if ev is None:
+            return None
+        assert ev.template is not None
+        self._probe_wanted = False
+        self._probe_id = self._probe_id + 1 & _U16
+        self._probe = ev, now
+        self._counters.probes_sent += 1
+        buffers = frame.control(
+            ev.template,
+            dest_qp=self._remote_qpn,
+            psn=self._board.una & psn.MASK,
+            opcode=Opcode.RELIABILITY_PROBE,
+            body=ReliabilityProbe(self._probe_id, now // self._config.tick_ns & _U16),
+            dscp=dscp.NO_TRIM,
+        )
+        return Datagram(ev.plane, False, buffers)
+
+    # Time
+
+    def next_timer(self) -> int | None:
+        """When `handle_timer` wants to be called next."""
+        return self._deadline_ns
+
+    def handle_timer(self, now: int) -> None:
+        """Do what is due."""
+        deadline_ns = self._deadline_ns
+        if deadline_ns is None or now < deadline_ns:
+            return
+        if not len(self._board):
+            self._deadline_ns = None
+        elif self._expiries == 0:
+            first_ns = self._first_overdue_ns()
+            if first_ns is not None and first_ns > now:
+                self._deadline_ns = first_ns
+            else:
+                self._expire(now)
+        elif now - deadline_ns > self._config.reorder_floor_ns and not self._granted_grace:
+            # This agent was late itself: reports may wait unread, and they come first.
+            self._granted_grace = True
+            self._deadline_ns = now + self._config.reorder_floor_ns
+        else:
+            self._time_out(now)
+
+    def _first_overdue_ns(self) -> int | None:
+        first_ns = self._detector.first_overdue_ns()
+        return None if first_ns is None else first_ns + self._config.reorder_floor_ns
+
+    def _expire(self, now: int) -> None:
+        self._granted_grace = False
+        self._expiries += 1
+        self._probe_wanted = True
+        self._deadline_ns = now + self._interval_ns()
+
+    def _interval_ns(self) -> int:
+        linear = self._config.linear_retries
+        beyond = max(0, self._expiries - linear)
+        return self._detector.rto_ns() * min(self._expiries, linear) << beyond
+
+    def _time_out(self, now: int) -> None:
+        if self._expiries >= self._config.linear_retries + self._config.exponential_retries:
+            self.failed = f"retries exhausted: {self._expiries} timeouts without progress"
+            return
+        rto_ns = self._detector.rto_ns()
+        for plane in range(self._planes):
+            for record in self._board.flying(plane):
+                if record.sent_ns + rto_ns > now:
+                    break
+                # Without any report since it should have arrived, the peer is silent, and no path is to blame.
+                heard = self._last_report_ns > record.sent_ns + self._detector.patience_ns(record.ev)
+                self._lose(record, "timeout", now, condemn=heard)
+        self._expire(now)
+
+    def _progress(self, now: int) -> None:
+        if not len(self._board):
+            self._deadline_ns = None
+            self._expiries = 0
+        elif self._expiries:
+            first_ns = self._first_overdue_ns()
+            probed_ns = now + self._detector.rtt_ns()  # no probe sooner than a round trip after the last
+            self._deadline_ns = probed_ns if first_ns is None else max(first_ns, probed_ns)
+            self._expiries = 0

@@ -1,0 +1,147 @@
+"""The receiving half of an MRC queue pair: places every packet at once, whatever the order, and reports by SACK.
+
+When a SACK goes out [MRC 1.0]: enough new bytes, BTH.A, a retransmission, a duplicate, a probe; and [ours] when the
+holes before a BTH.A have filled, so that the end of a burst is reported as soon as it is whole. There is no timer.
+Which PSNs it reports: see `arrivals`. Bytes are written exactly once; immediates are handed up in the order of sending.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from agents.memory import AccessError, MemoryTable
+from agents.mrc.arrivals import Arrival, Arrivals
+from agents.mrc.config import MrcConfig
+from agents.transport import Event, ImmediateReceived, QpCounters
+from agents.wire import psn
+from agents.wire.headers import Nack, NackReason, ReliabilityProbe, Sack
+from agents.wire.packet import Packet, Write
+
+_U15 = 0x7FFF
+_UNIT_BITS = 8  # rcvd_bytes counts 256 bytes
+
+
+class Responder:
+    """Receives."""
+
+    def __init__(
+        self,
+        qpn: int,
+        config: MrcConfig,
+        memory: MemoryTable,
+        ports: int,
+        counters: QpCounters,
+        refused: Counter[str],
+        emit: Callable[[Event], None],
+    ) -> None:
+        """`refused` counts what was not taken, by reason."""
+        self.bytes_by_port = [0] * ports
+        self._qpn = qpn
+        self._config = config
+        self._memory = memory
+        self._counters = counters
+        self._refused = refused
+        self._emit = emit
+        self._arrivals = Arrivals(0, config.mpr)
+        self._immediates: list[tuple[int, int, int]] = []  # heap of (last PSN of its message, immediate, bytes)
+        self._unreported_bytes = 0
+        self._owed_psn = -1  # a BTH.A here came before others that it ends
+        self._trigger: tuple[int, int, int] | None = None  # (PSN, EV, timestamp) of a SACK that is due
+        self._probe_id: int | None = None  # the probe that this SACK answers
+        self._reports: deque[Sack] = deque()  # of the last trigger, still to go out
+        self._nacks: deque[Nack] = deque()
+
+    def connect(self, first_psn: int) -> None:
+        """The peer's first PSN."""
+        self._arrivals = Arrivals(first_psn, self._config.mpr)
+        self._owed_psn = first_psn - 1
+
+    def on_write(self, port: int, packet: Packet, body: Write, now: int) -> None:
+        """Place the packet of a WRITE."""
+        arrivals = self._arrivals
+        number = psn.unwrap(packet.psn, arrivals.cack)
+        payload = body.payload
+        size = len(payload)
+        try:
+            buffer, offset = self._memory.slot(body.rkey, body.address, size)
+        except AccessError:
+            self._refuse("access", NackReason.UNEXP_EVENT, packet, body)
+            return
+        before = arrivals.cack
+        arrival = arrivals.take(number)
+        if arrival is Arrival.OUTSIDE:
+            self._refuse("window", NackReason.PSN_OOR_WINDOW, packet, body)
+            return
+        due = packet.ack_request or packet.retransmission
+        if arrival is Arrival.NEW:
+            buffer[offset : offset + size] = payload
+            counters = self._counters
+            counters.packets_received += 1
+            counters.bytes_received += size
+            self.bytes_by_port[port] += size
+            if body.immediate is not None:
+                heappush(self._immediates, (number, body.immediate, body.length))
+            self._unreported_bytes += size
+            cack = arrivals.cack
+            if cack != before:
+                while self._immediates and self._immediates[0][0] <= cack:
+                    _, immediate, length = heappop(self._immediates)
+                    self._emit(ImmediateReceived(self._qpn, now, immediate, length))
+                if before < self._owed_psn <= cack:
+                    due = True
+            if packet.ack_request and number > cack and number > self._owed_psn:
+                self._owed_psn = number
+            due = due or self._unreported_bytes >= self._config.sack_threshold_bytes
+        else:
+            self._counters.packets_duplicate += 1
+            due = True
+        if due:
+            self._trigger = number, packet.ev, body.tx_timestamp or 0
+
+    def on_probe(self, packet: Packet, body: ReliabilityProbe) -> None:
+        """Report what the sender asks about."""
+        self._trigger = psn.unwrap(packet.psn, self._arrivals.cack), packet.ev, body.tx_timestamp
+        self._probe_id = body.probe_id
+
+    def poll(self, ports_down: int) -> tuple[int, Sack | Nack] | None:
+        """(PSN for the BTH, report) to send now, or None; `ports_down` of our own goes into each SACK."""
+        if self._nacks:
+            nack = self._nacks.popleft()
+            return nack.psn, nack
+        if not self._reports:
+            if self._trigger is None:
+                return None
+            self._write_reports(*self._trigger)
+        self._counters.sacks_sent += 1
+        sack = self._reports.popleft()
+        sack.ports_down = ports_down
+        return sack.cack + sack.ack_psn_offset & psn.MASK, sack
+
+    def _write_reports(self, number: int, ev: int, timestamp: int) -> None:
+        """All SACKs that PSN `number` has triggered, as things stand now; the first one answers the probe, if any."""
+        cack = self._arrivals.cack
+        beyond = min(self._arrivals.count_beyond(), _U15)
+        received = self._counters.bytes_received >> _UNIT_BITS & psn.MASK
+        for offset, bitmap in self._arrivals.report(number):
+            sack = Sack(
+                ev,
+                cack & psn.MASK,
+                bitmap,
+                offset,
+                number - cack,
+                self._probe_id,
+                mpr=self._config.mpr,
+                tx_timestamp=timestamp,
+                ooo_count=beyond,
+                rcvd_bytes_256=received,
+            )
+            self._reports.append(sack)
+            self._probe_id = None
+        self._trigger = None
+        self._unreported_bytes = 0
+
+    def _refuse(self, why: str, reason: NackReason, packet: Packet, body: Write) -> None:
+        self._refused[why] += 1
+        self._nacks.append(Nack(reason, packet.psn, packet.ev, tx_timestamp=body.tx_timestamp or 0))

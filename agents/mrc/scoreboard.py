@@ -1,0 +1,115 @@
+"""What the sender knows of every packet it has sent: flying, lost, or arrived.
+
+PSNs are unbounded integers in here (`agents.wire.psn.unwrap` at the door), so that nothing compares across the wrap at
+2^24. What has not been acknowledged is one integer used as a bit mask, so that a SACK costs a few operations on whole
+words plus the packets that are new in it, and never a walk over all that fly.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum
+
+from agents.mrc.ev_set import Ev
+from agents.mrc.message import Message
+
+
+class Fate(Enum):
+    """What became of a transmission."""
+
+    FLYING = "flying"
+    LOST = "lost"  # taken for lost; the packet waits for its retransmission, or has had it
+    ARRIVED = "arrived"
+
+
+class Sent:
+    """One transmission of one packet."""
+
+    __slots__ = ("earlier_ev", "ev", "fate", "message", "order", "overtaken", "psn", "sent_ns", "size", "transmissions")
+
+    def __init__(
+        self, psn: int, message: Message, size: int, ev: Ev, sent_ns: int, order: int, before: Sent | None
+    ) -> None:
+        """`before`: the transmission of the same packet that was lost."""
+        self.psn = psn
+        self.message = message
+        self.size = size  # payload bytes
+        self.ev = ev
+        self.sent_ns = sent_ns
+        self.order = order  # counts the transmissions of the queue pair
+        self.transmissions: int = 1 if before is None else before.transmissions + 1
+        self.earlier_ev = None if before is None else before.ev
+        self.fate = Fate.FLYING
+        self.overtaken = 0  # later transmissions over the same EV that have arrived
+
+
+class Scoreboard:
+    """All packets from the first unacknowledged one on."""
+
+    def __init__(self, first_psn: int, planes: int) -> None:
+        self.una = first_psn  # the first PSN that the cumulative ack does not cover
+        self.bytes_in_flight = 0
+        self._unacked = 0  # bit i: una + i has been sent and is not known to have arrived
+        self._latest: dict[int, Sent] = {}  # the latest transmission of each packet that has not arrived
+        self._flights: list[deque[Sent]] = [deque() for _ in range(planes)]
+        self._next_order = 0
+
+    def __len__(self) -> int:
+        """Packets sent and not known to have arrived."""
+        return len(self._latest)
+
+    def sent(self, psn: int, message: Message, size: int, ev: Ev, now: int) -> Sent:
+        """Record a transmission, the first or a later one of its packet."""
+        record = Sent(psn, message, size, ev, now, self._next_order, self._latest.get(psn))
+        self._next_order += 1
+        self._latest[psn] = record
+        self._unacked |= 1 << psn - self.una
+        self.bytes_in_flight += size
+        self._flights[ev.plane].append(record)
+        ev.flight.append(record)
+        return record
+
+    def acknowledge(self, cack: int, base: int, bitmap: int) -> list[Sent]:
+        """Packets that are new in a report: all up to `cack`, and `base` + i for each bit i of `bitmap`.
+
+        Their last transmissions come back, with the fate that they had until now.
+        """
+        una = self.una
+        advance = cack + 1 - una
+        arrived = (1 << advance) - 1 if advance > 0 else 0
+        shift = base - una
+        arrived |= bitmap << shift if shift >= 0 else bitmap >> -shift
+        arrived &= self._unacked
+        self._unacked ^= arrived
+        records = []
+        while arrived:
+            lowest = arrived & -arrived
+            arrived ^= lowest
+            record = self._latest.pop(una + lowest.bit_length() - 1)
+            if record.fate is Fate.FLYING:
+                self.bytes_in_flight -= record.size
+            records.append(record)
+        if advance > 0:
+            self.una += advance
+            self._unacked >>= advance
+        return records
+
+    def lose(self, record: Sent) -> None:
+        """A flying transmission is taken for lost."""
+        record.fate = Fate.LOST
+        self.bytes_in_flight -= record.size
+
+    def flying(self, plane: int) -> Iterator[Sent]:
+        """The transmissions that fly in a plane, oldest first."""
+        flight = self._flights[plane]
+        while flight and flight[0].fate is not Fate.FLYING:
+            flight.popleft()
+        return (record for record in flight if record.fate is Fate.FLYING)
+
+    def oldest(self, plane: int) -> Sent | None:
+        """The transmission that has flown longest in a plane."""
+        flight = self._flights[plane]
+        while flight and flight[0].fate is not Fate.FLYING:
+            flight.popleft()
+        return flight[0] if flight else None

@@ -1,0 +1,259 @@
+"""A NIC, sans-IO: ports, registered memory, queue pairs, endpoint operations. What the daemon and the simulator drive.
+
+The calling rules are those of `agents.transport`. A port is a plane. The NIC knows the shape of the fabric and computes
+every path (`agents.wire.address`); it learns nothing from the network but what packets say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from agents.memory import MemoryTable, Region
+from agents.mrc.config import MrcConfig
+from agents.mrc.endpoint import Endpoint
+from agents.mrc.peer import Peer
+from agents.mrc.qp import MrcQueuePair
+from agents.transport import Datagram, Event, QueuePair
+from agents.wire import address, ev
+from agents.wire.frame import PathTemplate
+from agents.wire.headers import ENDPOINT_QP
+from agents.wire.packet import DEFAULT_UDP_PORT, WireError, parse
+
+_FIRST_QPN = 16  # 0 and 1 are management's in IBTA, 2 is the endpoint's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NicConfig:
+    """Who this NIC is and what the fabric looks like; the same for all hosts but for `host`."""
+
+    host: int
+    planes: int
+    t0_groups: int
+    hosts_per_t0: int
+    t1s_per_plane: int
+    payload_mtu: int = 4096  # payload bytes of a full packet
+    block: int = address.DEFAULT_BLOCK
+    udp_port: int = DEFAULT_UDP_PORT
+    time_dilation: float = 1.0  # real rate / emulated rate
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a host that the fabric does not have."""
+        if not 0 <= self.host < self.hosts:
+            raise ValueError(f"host {self.host} is not one of 0..{self.hosts - 1}")
+
+    @property
+    def hosts(self) -> int:
+        """Hosts in the whole fabric."""
+        return self.t0_groups * self.hosts_per_t0
+
+
+class Nic:
+    """One host's NIC. All its ports start up and ready."""
+
+    def __init__(self, config: NicConfig, rng: Random) -> None:
+        """`rng` draws keys, numbers and the order of paths: the same seed, the same NIC."""
+        self.config = config
+        self.errors: Counter[str] = Counter()  # packets not taken, by reason; queue pairs count their own in `refused`
+        self.queue_pairs: dict[int, MrcQueuePair] = {}
+        self.memory = MemoryTable(rng)
+        self._rng = rng
+        self._defaults = MrcConfig.dilated(config.time_dilation)
+        self._address = address.host_address(config.host)
+        self._all_ports = (1 << config.planes) - 1
+        self._ports_up = self._all_ports
+        self._ports_ready = self._all_ports
+        self._peers: dict[int, Peer] = {}
+        self._endpoint = Endpoint(
+            planes=config.planes, rng=rng, update_interval_ns=self._defaults.port_update_interval_ns
+        )
+        self._turns: deque[QueuePair] = deque()  # round robin over the queue pairs
+        self._next_qpn = _FIRST_QPN
+
+    # Set-up
+
+    def register_memory(self, memory: int | bytearray | memoryview) -> Region:
+        """A region that peers may write to: so many zero bytes, or a buffer of the caller's."""
+        return self.memory.register(memory)
+
+    def create_qp(self, peer_host: int, *, transport: str = "mrc", options: MrcConfig | None = None) -> MrcQueuePair:
+        """A queue pair to another host, not yet connected; `options` default to this fabric's times.
+
+        Raises ValueError for a host that is not there, an unknown transport, or settings that cannot work.
+        """
+        if transport != "mrc":
+            raise ValueError(f"no transport is called {transport!r}; there is: mrc")
+        if peer_host == self.config.host:
+            raise ValueError(f"host {peer_host} is this host; a queue pair needs another one")
+        peer = self._peer(peer_host)
+        queue_pair = MrcQueuePair(
+            self._next_qpn,
+            peer,
+            options or self._defaults,
+            payload_mtu=self.config.payload_mtu,
+            own_ports_up=self._ports_up,
+            memory=self.memory,
+            endpoint=self._endpoint,
+            rng=self._rng,
+        )
+        self._next_qpn += 1
+        self.queue_pairs[queue_pair.qpn] = queue_pair
+        self._turns.append(queue_pair)
+        peer.queue_pairs.append(queue_pair)
+        return queue_pair
+
+    def connect(self, qpn: int, remote_qpn: int, remote_psn: int) -> None:
+        """Tell a queue pair its far end: the number there, and the PSN it starts with. KeyError: no such queue pair."""
+        self.queue_pairs[qpn].connect(remote_qpn, remote_psn)
+
+    def destroy_qp(self, qpn: int) -> None:
+        """Forget a queue pair, whatever it was doing. KeyError: there is none."""
+        queue_pair = self.queue_pairs.pop(qpn)
+        self._turns.remove(queue_pair)
+        queue_pair.peer.queue_pairs.remove(queue_pair)
+
+    # What the driver calls
+
+    def receive(self, port: int, data: memoryview | bytes, now: int) -> None:
+        """A packet came in on `port`, from its outer IPv6 header on; what is not for us is counted in `errors`."""
+        try:
+            packet = parse(data, udp_port=self.config.udp_port)
+        except WireError as error:
+            self.errors[error.reason] += 1
+            return
+        if packet.dst != self._address:
+            self.errors["not-ours"] += 1
+            return
+        queue_pair = self.queue_pairs.get(packet.dest_qp)
+        peer = queue_pair.peer if queue_pair is not None else self._peer_at(packet.src)
+        if peer is None or peer.address != packet.src:
+            self.errors["stranger"] += 1
+        elif not peer.knows(packet.ev) or ev.plane_of(packet.ev) != port:
+            self.errors["ev"] += 1
+        elif queue_pair is not None:
+            queue_pair.receive(port, packet, now)
+        elif packet.dest_qp != ENDPOINT_QP:
+            self.errors["no-such-qp"] += 1
+        elif not self._endpoint.receive(peer, packet, now):
+            self.errors["endpoint"] += 1
+
+    def set_port_ready(self, port: int, ready: bool) -> None:
+        """The data class of a port takes packets, or does not at the moment."""
+        bit = 1 << port
+        self._ports_ready = self._ports_ready | bit if ready else self._ports_ready & ~bit
+
+    def set_port_up(self, port: int, up: bool, now: int) -> None:
+        """A port regained or lost its carrier. What flew on it goes again elsewhere; the peers are told."""
+        bit = 1 << port
+        if bool(self._ports_up & bit) == up:
+            return
+        self._ports_up ^= bit
+        for queue_pair in self.queue_pairs.values():
+            queue_pair.set_port_up(port, up, now)
+        self._endpoint.port_changed(port, up, [peer for peer in self._peers.values() if peer.queue_pairs], now)
+
+    @property
+    def ports_up(self) -> int:
+        """Bit p: our own port p is up."""
+        return self._ports_up
+
+    def next_timer(self) -> int | None:
+        """When `handle_timer` wants to be called next, in ns; None for never."""
+        first = self._endpoint.next_timer()
+        for queue_pair in self._turns:
+            due = queue_pair.next_timer()
+            if due is not None and (first is None or due < first):
+                first = due
+        return first
+
+    def handle_timer(self, now: int) -> None:
+        """Do what is due at `now`."""
+        self._endpoint.handle_timer(now)
+        for queue_pair in self._turns:
+            due = queue_pair.next_timer()
+            if due is not None and due <= now:
+                queue_pair.handle_timer(now)
+
+    def events(self) -> Iterator[Event]:
+        """Drain the events of all queue pairs and of the endpoint operations."""
+        yield from self._endpoint.events()
+        for queue_pair in self._turns:
+            yield from queue_pair.events()
+
+    def datagrams_to_send(self, now: int) -> Iterator[Datagram]:
+        """What can go out now, chosen packet by packet: control first, then the queue pairs in turns."""
+        while (datagram := self._endpoint.poll_control()) is not None:
+            yield datagram
+        silent = 0
+        turns = self._turns
+        while silent < len(turns):
+            datagram = turns[0].poll_transmit(now, self._ports_ready & self._ports_up)
+            turns.rotate(-1)
+            if datagram is None:
+                silent += 1
+            else:
+                silent = 0
+                yield datagram
+        while (datagram := self._endpoint.poll_data(self._ports_ready & self._ports_up)) is not None:
+            yield datagram
+
+    # Endpoint operations
+
+    def probe(self, peer_host: int, ev: int, now: int) -> int:
+        """Ask a host to answer over `ev`: a ProbeAnswered event with the id that is returned, if it does.
+
+        Raises ValueError for a host or an EV that is not there.
+        """
+        peer = self._peer(peer_host)
+        if not peer.knows(ev):
+            raise ValueError(f"EV {ev:#010x} names no path to host {peer_host}")
+        return self._endpoint.probe_for_user(peer, ev, now)
+
+    # Peers and paths
+
+    def _peer(self, host: int) -> Peer:
+        peer = self._peers.get(host)
+        if peer is None:
+            config = self.config
+            if not 0 <= host < config.hosts:
+                raise ValueError(f"host {host} is not one of 0..{config.hosts - 1}")
+            peer = self._peers[host] = Peer(
+                host,
+                address.host_address(host),
+                planes=config.planes,
+                uplinks=1 if self._same_t0(host) else config.t1s_per_plane,
+                make_template=lambda value: self._template(host, value),
+                rng=self._rng,
+                hold_ns=self._defaults.initial_rtt_ns,
+            )
+        return peer
+
+    def _peer_at(self, source: bytes) -> Peer | None:
+        host = int.from_bytes(source[-2:], "big") - 1
+        if not 0 <= host < self.config.hosts or address.host_address(host) != source:
+            return None
+        return self._peer(host)
+
+    def _same_t0(self, host: int) -> bool:
+        return host // self.config.hosts_per_t0 == self.config.host // self.config.hosts_per_t0
+
+    def _template(self, host: int, value: int) -> PathTemplate:
+        config = self.config
+        t1 = None if self._same_t0(host) else ev.uplink_of(value)
+        usids = address.path_usids(
+            ev.plane_of(value),
+            config.host // config.hosts_per_t0,
+            t1,
+            host // config.hosts_per_t0,
+            host % config.hosts_per_t0,
+        )
+        return PathTemplate(
+            src=self._address,
+            dst=address.host_address(host),
+            usids=usids,
+            ev=value,
+            block=config.block,
+            udp_port=config.udp_port,
+        )
