@@ -17,8 +17,9 @@ from typing import Any
 
 from testbed.fabric import apply, bpf, netns, observe, plan
 from testbed.fabric.netlink import Kernel
-from testbed.lab import lock, processes, state
+from testbed.lab import agents, lock, processes, state
 from testbed.lab.state import LabState
+from testbed.lab.verify import verify_paths
 from testbed.topology import clos
 from testbed.topology.clos import Clos
 from testbed.topology.errors import InputError, MrclabError
@@ -178,7 +179,14 @@ def _make(made: LabState, fabric: Clos, desired: plan.FabricPlan, progress: Prog
         with watch.phase("read_back"):
             _read_back(desired, kernel)
             progress("read_back", 1, 1)
-    result = UpResult(made.name, len(fabric.hosts), len(fabric.switches), len(fabric.links), 0, watch.total())
+        with watch.phase("agents"):
+            made.agents = agents.start(fabric, made.directory)
+            made.save()
+            progress("agents", len(made.agents), len(made.agents))
+        with watch.phase("paths"), agents.AgentGroup.of(made.directory, made.agents) as group:
+            verified = verify_paths(fabric, kernel, group, steps("paths"))
+    counts = len(fabric.hosts), len(fabric.switches), len(fabric.links)
+    result = UpResult(made.name, *counts, verified, watch.total())
     made.up_result = asdict(result)
     made.phase = "up"
     made.save()

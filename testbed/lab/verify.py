@@ -1,0 +1,102 @@
+"""Proof that paths are what their EVs say: a probe over each EV, and the switches' own counters for where it went.
+
+For every ordered pair of T0 groups, every plane and every T1, one probe goes from a host of the one group to a host of
+the other; its answer comes back over the same EV reversed (agents.mrc.endpoint). In one round all probes name the same
+T1 number: then the uSIDs of exactly these T1s have to count, by exactly two packets a probe, those of the T0s
+accordingly, and those of all other T1s not at all. The counters are the kernel's (`fabric.counters`), so no agent is
+believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agents.wire import ev
+from testbed.fabric.counters import sid_counters
+from testbed.fabric.netlink import Kernel
+from testbed.lab.agents import AgentGroup
+from testbed.topology import clos
+from testbed.topology.clos import Clos
+from testbed.topology.errors import MrclabError
+
+_PACKETS_PER_PROBE = 2  # it, and its answer
+_TRIES = 3  # a packet may be late or lost on a machine that is busy elsewhere; a wrong path is wrong each time
+_SHOWN = 5
+_PROBE_TIMEOUT_NS = 500_000_000
+
+
+class PathError(MrclabError):
+    """A path does not go where its EV says."""
+
+
+def verify_paths(fabric: Clos, kernel: Kernel, agents: AgentGroup, progress: Callable[[int, int], None]) -> int:
+    """Probe all paths between T0 groups; how many were proved. Needs a lab without other MRC traffic.
+
+    Raises PathError with what went elsewhere, or did not come.
+    """
+    spec = fabric.spec
+    for t1 in range(spec.t1s_per_plane):
+        for attempt in range(1, _TRIES + 1):
+            wrong = _round(fabric, kernel, agents, t1)
+            if not wrong:
+                break
+            if attempt == _TRIES:
+                more = f" (and {len(wrong) - _SHOWN} more)" if len(wrong) > _SHOWN else ""
+                raise PathError("paths are not as their EVs say: " + "; ".join(wrong[:_SHOWN]) + more)
+        progress(t1 + 1, spec.t1s_per_plane)
+    return _pairs(fabric) * spec.planes * spec.t1s_per_plane
+
+
+def _pairs(fabric: Clos) -> int:
+    return fabric.spec.t0_groups * (fabric.spec.t0_groups - 1)
+
+
+def _round(fabric: Clos, kernel: Kernel, agents: AgentGroup, t1: int) -> list[str]:
+    """One probe for each ordered pair and plane, through the T1s numbered `t1`; what was wrong, in words."""
+    switches = [switch.name for switch in fabric.switches]
+    before = sid_counters(kernel, switches)
+    wrong = _probe_all(fabric, agents, t1)
+    after = sid_counters(kernel, switches)
+    for name, expected in _expected(fabric, t1).items():
+        counted = after[name] - before[name]
+        if counted != expected:
+            wrong.append(f"{name} counted {counted} packets, not {expected}, of probes through T1 number {t1}")
+    return wrong
+
+
+def _probe_all(fabric: Clos, agents: AgentGroup, t1: int) -> list[str]:
+    spec = fabric.spec
+    evs = [ev.make(plane, t1) for plane in range(spec.planes)]
+    # a host of each group stands for it, another one in each round
+    slot = t1 % spec.hosts_per_t0
+    delegates = [group * spec.hosts_per_t0 + slot for group in range(spec.t0_groups)]
+    wrong = []
+    for distance in range(1, spec.t0_groups):
+        peers = {host: delegates[(at + distance) % len(delegates)] for at, host in enumerate(delegates)}
+        answers = agents.call_each(
+            "probe",
+            {
+                clos.host_name(host): {"peer": peer, "evs": evs, "timeout_ns": _PROBE_TIMEOUT_NS}
+                for host, peer in peers.items()
+            },
+        )
+        for host, peer in peers.items():
+            for result in answers[clos.host_name(host)]["results"]:
+                if not result["answered"]:
+                    path = " ".join(fabric.path_nodes(host, peer, ev.plane_of(result["ev"]), t1))
+                    wrong.append(f"no answer over {path}")
+    return wrong
+
+
+def _expected(fabric: Clos, t1: int) -> dict[str, int]:
+    """Packets that each switch has to count in a round."""
+    through_t1 = _pairs(fabric) * _PACKETS_PER_PROBE
+    # a T0 is one end of 2 (groups - 1) ordered pairs
+    through_t0 = 2 * (fabric.spec.t0_groups - 1) * _PACKETS_PER_PROBE
+    expected = {}
+    for switch in fabric.switches:
+        if switch.kind == "t0":
+            expected[switch.name] = through_t0
+        else:
+            expected[switch.name] = through_t1 if switch.index == t1 else 0
+    return expected
