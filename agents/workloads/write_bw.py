@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from agents.transport import Event, ImmediateReceived, QpFailed, QueuePair, SendCompleted, Write
+from agents.transport import (
+    Event,
+    ImmediateReceived,
+    QpFailed,
+    QpStateError,
+    QueuePair,
+    SendCompleted,
+    Write,
+)
 from agents.workloads.base import Workload
 from agents.workloads.pattern import Pattern
 
@@ -154,9 +162,13 @@ class WriteBwSender(Workload):
         if self._stopped:
             return
         self._give_up_what_is_too_late(now)
-        while self._room and self._due_ns(self._offered) <= now:
-            self._post(now)
-            self._offered += 1
+        try:
+            while self._room and self._due_ns(self._offered) <= now:
+                self._post(now)
+                self._offered += 1
+        except QpStateError as error:
+            self._failure = str(error)
+            self._stopped = True
 
     def _give_up_what_is_too_late(self, now: int) -> None:
         offer = self._offer

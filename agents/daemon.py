@@ -1,0 +1,120 @@
+"""The agents: `python -m agents.daemon` takes one JSON object on stdin and leaves one process per host running.
+
+    {"lab": "demo", "nic": {NicConfig's fields but host}, "seed": 1,
+     "agents": [{"name": "h0", "host": 0, "netns": "/run/netns/demo.h0", "socket": "/run/...", "log": "/run/...",
+                 "ports": [{"ifname": "eth0", "mac": "02:...", "gateway_mac": "02:..."}, ...]}, ...]}
+
+It prints `{"pids": {"h0": 123, ...}}` when all of them run, and exits 0; or it says in one line why not, and exits 1
+with none running. An agent is put together here: sockets and loop from `rawio`, the NIC, what lives on it, and
+the operations of its control socket.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, TextIO
+
+from agents.agent import Agent
+from agents.launch import LaunchError, launch
+from agents.nic import Nic, NicConfig
+from agents.operations import Host, perform
+from agents.rawio.control import ControlServer
+from agents.rawio.loop import Loop, now_ns
+from agents.rawio.port import Port, PortSpec
+from agents.workloads import pattern
+
+# Few of the protocol's objects form cycles: look for them rarely, since a look at all objects is a pause.
+_GC_THRESHOLDS = (50_000, 20, 50)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpec:
+    """One agent of the launcher's input."""
+
+    name: str
+    netns: str
+    socket: str
+    log: str
+    ports: tuple[PortSpec, ...]
+    nic: NicConfig
+    seed: str
+
+
+class SpecError(ValueError):
+    """The launcher's input is not as this file's docstring says."""
+
+
+def parse_spec(spec: Any) -> list[AgentSpec]:
+    """The agents of a decoded launch spec. Raises SpecError."""
+    try:
+        common, seed = spec["nic"], spec.get("seed", spec["lab"])
+        return [
+            AgentSpec(
+                name=one["name"],
+                netns=one["netns"],
+                socket=one["socket"],
+                log=one["log"],
+                ports=tuple(PortSpec(**port) for port in one["ports"]),
+                nic=NicConfig(host=one["host"], **common),
+                seed=f"{seed} {one['name']}",
+            )
+            for one in spec["agents"]
+        ]
+    except KeyError as error:
+        raise SpecError(f"launch spec: {error} is missing") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        raise SpecError(f"launch spec: {error}") from error
+
+
+class Daemon:
+    """One agent, wired up in the network namespace that the process is in; `run` ends by a shutdown or SIGTERM."""
+
+    def __init__(self, spec: AgentSpec) -> None:
+        """Opens everything; raises OSError when an interface, or the place for the socket, is not there."""
+        logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        Path(spec.socket).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._ports = [Port(port, udp_port=spec.nic.udp_port) for port in spec.ports]
+        nic = Nic(spec.nic, Random(spec.seed))
+        agent = Agent(nic, now_ns())
+        self._loop = Loop(nic, self._ports, agent)
+        self._host = Host(spec.name, agent, self._ports, self._loop)
+        self._control = ControlServer(spec.socket, lambda request, reply: perform(self._host, request, reply))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._loop.stop())
+        gc.set_threshold(*_GC_THRESHOLDS)
+
+    def run(self) -> None:
+        """Serve until told to stop."""
+        self._control.start(self._loop)
+        self._loop.run()
+
+    def close(self) -> None:
+        """Give back all sockets, and the control socket's file."""
+        self._control.close()
+        self._loop.close()
+        for port in self._ports:
+            port.close()
+
+
+def main(source: TextIO = sys.stdin, output: TextIO = sys.stdout, errors: TextIO = sys.stderr) -> int:
+    """The launcher; returns its exit status."""
+    try:
+        specs = parse_spec(json.load(source))
+        pattern.block()  # once, for all
+        pids = launch(specs, Daemon)
+    except (SpecError, LaunchError, json.JSONDecodeError) as error:
+        errors.write(f"{error}\n")
+        return 1
+    output.write(json.dumps({"pids": pids}) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

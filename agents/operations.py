@@ -1,0 +1,324 @@
+"""What can be asked of an agent over its control socket: a table of operations, and a function for each.
+
+The engine checks the fields of a request against the table before the function sees them; what is wrong is answered in
+words. Times are CLOCK_MONOTONIC in ns, loads payload bits per second, sizes bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from agents.agent import Agent, Connection
+from agents.mrc.config import MrcConfig
+from agents.rawio.control import Reply, RequestError
+from agents.rawio.loop import Loop, now_ns
+from agents.rawio.port import Port
+from agents.telemetry import counters_of
+from agents.transport import QpStateError
+from agents.workloads.base import Workload
+from agents.workloads.pattern import MAX_MESSAGE_BYTES, Pattern
+from agents.workloads.write_bw import Offer, Target, WriteBwReceiver, WriteBwSender
+
+_REQUIRED = object()
+_MAX_REGION_BYTES = 1 << 30
+_MAX_PROBES = 4096
+_MAX_ENTRIES = 5000  # of samples and of events in one answer: it is made between two packets
+_NS_PER_MS = 1_000_000
+_ANY = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a request: its type, for numbers the range; without `default` it has to be there."""
+
+    kind: type
+    lowest: int = 0
+    highest: int = _ANY
+    default: Any = _REQUIRED
+
+    def check(self, name: str, request: Mapping[str, Any]) -> Any:
+        """The value. Raises RequestError."""
+        value = request.get(name, self.default)
+        if value is _REQUIRED:
+            raise RequestError(f"{name} is missing")
+        if value is None and self.default is None:
+            return None
+        if not isinstance(value, self.kind) or (isinstance(value, bool) and self.kind is not bool):
+            raise RequestError(f"{name} has to be {_KIND_NAMES[self.kind]}, not {value!r:.80}")
+        if isinstance(value, int) and not self.lowest <= value <= self.highest:
+            raise RequestError(f"{name} is {value}; it has to be in {self.lowest}..{self.highest}")
+        return value
+
+
+_KIND_NAMES: dict[type, str] = {
+    int: "a whole number",
+    str: "a string",
+    list: "a list",
+    dict: "an object",
+    bool: "true or false",
+}
+_QPN = Field(int, 0, (1 << 24) - 1)
+
+
+# The settings of a queue pair that a request may change, each of the type that its default has.
+_OPTIONS = {
+    field.name: Field(int if field.default is None else type(field.default), default=field.default)
+    for field in fields(MrcConfig)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The process that operations work on."""
+
+    name: str
+    agent: Agent
+    ports: list[Port]
+    loop: Loop
+
+
+def _hello(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    reply.ok(
+        name=host.name,
+        host=host.agent.nic.config.host,
+        pid=os.getpid(),
+        now_ns=now_ns(),
+        ports=[
+            {"ifname": port.spec.ifname, "up": up}
+            for port, up in zip(host.ports, host.loop.carrier.up, strict=True)
+        ],
+        qps=list(host.agent.connections),
+    )
+
+
+def _probe(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    evs = request["evs"]
+    if not 1 <= len(evs) <= _MAX_PROBES or not all(type(ev) is int and 0 <= ev < 1 << 32 for ev in evs):
+        raise RequestError(f"evs has to be a list of 1..{_MAX_PROBES} whole numbers of 32 bits")
+    now = now_ns()
+    host.agent.probe(
+        request["peer"], evs, now, now + request["timeout_ns"], lambda results: reply.ok(results=results)
+    )
+
+
+def _qp_create(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    options = request["options"]
+    unknown = set(options) - set(_OPTIONS)
+    if unknown:
+        raise RequestError(f"no such option of a queue pair: {', '.join(sorted(unknown))}")
+    for name in options:
+        _OPTIONS[name].check(name, options)
+    connection = host.agent.create_qp(request["peer"], options, request["region_bytes"])
+    region = connection.region
+    reply.ok(
+        qpn=connection.qp.qpn,
+        psn=connection.qp.start_psn,
+        rkey=region.rkey,
+        address=region.address,
+        size=len(region.buffer),
+    )
+
+
+def _qp_connect(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    _connection(host, request)
+    host.agent.nic.connect(request["qpn"], request["remote_qpn"], request["remote_psn"])
+    reply.ok()
+
+
+def _qp_destroy(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    _connection(host, request)
+    host.agent.destroy_qp(request["qpn"])
+    reply.ok()
+
+
+def _workload_start(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    connection = _connection(host, request)
+    role, kind = request["role"], request["kind"]
+    if kind != "write_bw" or role not in _ROLES:
+        raise RequestError(f"no workload {kind!r} with role {role!r}; there is write_bw with {' or '.join(_ROLES)}")
+    workload = _ROLES[role](connection, request)
+    if any(type(one) is type(workload) for one in connection.workloads.values()):
+        raise RequestError(f"queue pair {request['qpn']} has or had a {role} workload; make another queue pair")
+    reply.ok(workload=host.agent.add_workload(connection, workload))
+
+
+def _sender(connection: Connection, request: dict[str, Any]) -> Workload:
+    remote = {name: request[name] for name in ("address", "rkey", "size")}
+    missing = [name for name, value in remote.items() if value is None]
+    if missing:
+        raise RequestError(f"a sender needs {', '.join(missing)}: the receiver's, from its qp-create")
+    start = request["start_at_ns"]
+    offer = Offer(
+        request["load_bps"], now_ns() if start is None else start, request["stop_at_ns"], request["outstanding"]
+    )
+    pattern = Pattern(request["seed"], request["message_bytes"])
+    return WriteBwSender(connection.qp, pattern, Target(request["address"], request["rkey"], request["size"]), offer)
+
+
+def _receiver(connection: Connection, request: dict[str, Any]) -> Workload:
+    pattern = Pattern(request["seed"], request["message_bytes"])
+    return WriteBwReceiver(connection.qp.qpn, pattern, connection.region.buffer)
+
+
+_ROLES: dict[str, Callable[[Connection, dict[str, Any]], Workload]] = {"send": _sender, "receive": _receiver}
+
+
+def _workload_stop(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    for workload in _workloads(host, request).values():
+        workload.stop(now_ns())
+    reply.ok()
+
+
+def _workload_status(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    reply.ok(
+        workloads=[
+            {"workload": number, "qpn": one.qpn, "drained": one.done, **one.report()}
+            for number, one in _workloads(host, request).items()
+        ]
+    )
+
+
+def _collect(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    telemetry, limit = host.agent.telemetry, request["limit"]
+    reply.ok(
+        samples=telemetry.samples.take(limit),
+        samples_dropped=telemetry.samples.dropped,
+        events=telemetry.events.take(limit),
+        events_dropped=telemetry.events.dropped,
+        more=bool(len(telemetry.samples) or len(telemetry.events)),
+        totals=_totals(host),
+    )
+
+
+def _totals(host: Host) -> dict[str, Any]:
+    """Counts since the agent was started."""
+    loop = host.loop.counters
+    return {
+        "now_ns": now_ns(),
+        "cpu_ns": time.process_time_ns(),
+        "late_timers": loop.late_timers,
+        "worst_late_ns": loop.worst_late_ns,
+        "socket_drops": sum(port.read_drops() for port in host.ports),
+        "packets_refused": dict(host.agent.nic.errors),
+        "ports": [
+            {
+                "up": up,
+                "packets_received": port.counters.packets_received,
+                "packets_sent": port.counters.packets_sent,
+                "bytes_sent": port.counters.bytes_sent,
+                "control_refused": port.counters.control_refused,
+                "send_errors": dict(port.counters.send_errors),
+            }
+            for port, up in zip(host.ports, host.loop.carrier.up, strict=True)
+        ],
+        "qps": [
+            {"qpn": qpn, **counters_of(one.qp), "packets_refused": dict(one.qp.refused)}
+            for qpn, one in host.agent.connections.items()
+        ],
+    }
+
+
+def _sample_interval(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    host.agent.telemetry.set_interval(request["interval_ns"], now_ns())
+    reply.ok()
+
+
+def _ev_map(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    reply.ok(evs=[info._asdict() for info in _connection(host, request).qp.ev_map()])
+
+
+def _shutdown(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    reply.ok()
+    host.loop.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A function and the fields that it takes."""
+
+    run: Callable[[Host, dict[str, Any], Reply], None]
+    fields: Mapping[str, Field]
+
+
+OPERATIONS: dict[str, Operation] = {
+    "hello": Operation(_hello, {}),
+    "probe": Operation(
+        _probe,
+        {
+            "peer": Field(int, 0, 1 << 16),
+            "evs": Field(list),
+            "timeout_ns": Field(int, _NS_PER_MS, 60_000 * _NS_PER_MS, default=1000 * _NS_PER_MS),
+        },
+    ),
+    "qp-create": Operation(
+        _qp_create,
+        {
+            "peer": Field(int, 0, 1 << 16),
+            "options": Field(dict, default={}),
+            "region_bytes": Field(int, 1, _MAX_REGION_BYTES, default=1 << 20),
+        },
+    ),
+    "qp-connect": Operation(
+        _qp_connect, {"qpn": _QPN, "remote_qpn": _QPN, "remote_psn": Field(int, 0, (1 << 24) - 1)}
+    ),
+    "qp-destroy": Operation(_qp_destroy, {"qpn": _QPN}),
+    "workload-start": Operation(
+        _workload_start,
+        {
+            "kind": Field(str),
+            "role": Field(str),
+            "qpn": _QPN,
+            "message_bytes": Field(int, 1, MAX_MESSAGE_BYTES),
+            "seed": Field(int),
+            "address": Field(int, default=None),
+            "rkey": Field(int, default=None),
+            "size": Field(int, default=None),
+            "load_bps": Field(int, 1, default=None),
+            "start_at_ns": Field(int, default=None),
+            "stop_at_ns": Field(int, default=None),
+            "outstanding": Field(int, 1, default=None),
+        },
+    ),
+    "workload-stop": Operation(_workload_stop, {"workload": Field(int, default=None)}),
+    "workload-status": Operation(_workload_status, {"workload": Field(int, default=None)}),
+    "collect": Operation(_collect, {"limit": Field(int, 0, _MAX_ENTRIES, default=_MAX_ENTRIES)}),
+    "sample-interval": Operation(_sample_interval, {"interval_ns": Field(int)}),
+    "ev-map": Operation(_ev_map, {"qpn": _QPN}),
+    "shutdown": Operation(_shutdown, {}),
+}
+
+
+def perform(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    """Do what a request asks for. Raises RequestError for what makes no sense."""
+    name = request.get("op")
+    operation = OPERATIONS.get(name) if isinstance(name, str) else None
+    if operation is None:
+        raise RequestError(f"no operation {name!r:.80}; there are {', '.join(OPERATIONS)}")
+    unknown = set(request) - set(operation.fields) - {"op"}
+    if unknown:
+        raise RequestError(f"{name} takes no {', '.join(sorted(unknown))}")
+    checked = {field: rule.check(field, request) for field, rule in operation.fields.items()}
+    try:
+        operation.run(host, checked, reply)
+    except (ValueError, TypeError, QpStateError) as error:
+        raise RequestError(str(error)) from error
+
+
+def _connection(host: Host, request: dict[str, Any]) -> Connection:
+    connection = host.agent.connections.get(request["qpn"])
+    if connection is None:
+        raise RequestError(f"there is no queue pair {request['qpn']}")
+    return connection
+
+
+def _workloads(host: Host, request: dict[str, Any]) -> dict[int, Workload]:
+    workloads, number = host.agent.workloads(), request["workload"]
+    if number is None:
+        return workloads
+    if number not in workloads:
+        raise RequestError(f"there is no workload {number}")
+    return {number: workloads[number]}
