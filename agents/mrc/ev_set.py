@@ -1,13 +1,12 @@
 """The EVs of a queue pair and the rotation over them: which path the next packet takes (paper, section 3).
 
 Rules
-- Every plane has the same number of slots. A slot names an EV; the rotation gives each slot one turn a round, in an
-  order that is drawn anew for each round.
-- A retired EV's slots go to another EV of **the same plane**: to a good one that holds no slot yet (a backup), else to
-  the good one that holds fewest. So planes stay equally loaded, whatever happens inside one of them.
-- A plane whose port is down at either end takes no part in the rotation; its slots stay as they are and are back at
-  once when the port is.
-- A slot whose port is busy keeps its turn until the port is free; the round does not end without it.
+- Every plane has the same number of turns in a round, one for each EV in use, in an order drawn anew for each round.
+- A retired EV is replaced by one of **the same plane**: by a backup (a good one not in use), else its turns go to the
+  good ones of that plane by rotation, so that each has its equal share of them. So planes stay equally loaded,
+  whatever happens inside one of them.
+- A plane whose port is down at either end takes no part in the rotation, and is back at once when the port is.
+- An EV whose port is busy keeps its turn until the port is free; the round does not end without it.
 - Fewer usable EVs than `min_active` there never are (as far as ports are up): beyond that, nothing is retired.
 """
 
@@ -37,7 +36,7 @@ def path_of(ev: int) -> int:
 
 
 class Ev:
-    """An EV and what one queue pair knows of its path. `slots` is kept by EvSet, the times by LossDetector."""
+    """An EV and what one queue pair knows of its path. The times are kept by LossDetector."""
 
     __slots__ = (
         "flight",
@@ -46,7 +45,6 @@ class Ev:
         "plane",
         "rtt_ns",
         "rtt_var_ns",
-        "slots",
         "state",
         "template",
         "value",
@@ -58,7 +56,6 @@ class Ev:
         self.path = path_of(value)
         self.template = template
         self.state = State.GOOD
-        self.slots = 0
         self.flight: deque[Sent] = deque()  # transmissions over it, oldest first
         self.rtt_ns = 0  # last sample; 0: none yet
         self.rtt_var_ns = 0
@@ -66,28 +63,28 @@ class Ev:
 
 
 def choose(planes: int, uplinks: int, evs_per_plane: int | None, rng: Random) -> tuple[list[list[int]], int]:
-    """(EVs by plane, slots per plane): for each path an EV at least, in random order, so that the first `slots` of a
-    plane start active and the rest are its backups; paths are shared only when there are more slots than paths.
+    """(EVs by plane, turns per plane): for each path an EV at least, in random order, so that the first `turns` of a
+    plane start in use and the rest are its backups; paths are shared only when there are more turns than paths.
     """
-    slots = evs_per_plane if evs_per_plane is not None else min(uplinks, MAX_EVS // planes)
-    if not 1 <= slots <= MAX_EVS // planes:
-        raise ValueError(f"{slots} EVs per plane; with {planes} planes it can be 1 to {MAX_EVS // planes}")
+    turns = evs_per_plane if evs_per_plane is not None else min(uplinks, MAX_EVS // planes)
+    if not 1 <= turns <= MAX_EVS // planes:
+        raise ValueError(f"{turns} EVs per plane; with {planes} planes it can be 1 to {MAX_EVS // planes}")
     chosen = []
     for plane in range(planes):
         order = rng.sample(range(uplinks), uplinks)
-        count = max(slots, uplinks)
+        count = max(turns, uplinks)
         spares = rng.sample(range(ev_format.MAX_SPARE + 1), count)
         chosen.append([ev_format.make(plane, order[i % uplinks], spares[i]) for i in range(count)])
-    return chosen, slots
+    return chosen, turns
 
 
 class EvSet:
-    """The EVs of one queue pair, their states and slots, and the rotation."""
+    """The EVs of one queue pair, their states, and the rotation over those in use."""
 
     def __init__(
         self,
         evs: list[list[Ev]],
-        slots_per_plane: int,
+        turns_per_plane: int,
         rng: Random,
         *,
         on_change: ChangeHandler,
@@ -95,20 +92,21 @@ class EvSet:
         retire: bool = True,
     ) -> None:
         """`evs`: by plane, in order of preference. `on_change` hears of each change of a state. All planes are up."""
-        self.slots_per_plane = slots_per_plane
+        self.turns_per_plane = turns_per_plane
         self.up_mask = (1 << len(evs)) - 1
         self._evs = evs
         self._rng = rng
         self._on_change = on_change
         self._min_active = min_active
         self._retire = retire
-        self._slots: list[Ev | None] = [None] * (slots_per_plane * len(evs))
-        self._order: list[int] = []  # slots that have not had their turn in this round; the last is next
+        self._in_use: list[list[Ev]] = [[] for _ in evs]
+        self._next_in_use = [0] * len(evs)  # whose the next turn of a plane is
+        self._order: list[Ev] = []  # turns that this round still holds; the last is next
         self._paths_in_use = 0
         self._by_value = {ev.value: ev for plane_evs in evs for ev in plane_evs}
         self._by_path = {ev.path: ev for plane_evs in evs for ev in reversed(plane_evs)}
         for plane in range(len(evs)):
-            self._rebalance(plane)
+            self._choose_in_use(plane)
 
     def __iter__(self) -> Iterator[Ev]:
         """All EVs, whatever their state, by plane."""
@@ -125,12 +123,12 @@ class EvSet:
 
     def any_usable(self) -> Ev | None:
         """A random one that could carry a packet now; None when no plane is up."""
-        found = [ev for ev in self._slots if ev is not None and self.up_mask >> ev.plane & 1]
+        found = [ev for evs in self._in_use for ev in evs if self.up_mask >> ev.plane & 1]
         return self._rng.choice(found) if found else None
 
-    def slots(self, plane: int) -> list[Ev | None]:
-        """The EVs in the slots of a plane; None where the plane has no usable EV left."""
-        return self._slots[plane * self.slots_per_plane : (plane + 1) * self.slots_per_plane]
+    def in_use(self, plane: int) -> list[Ev]:
+        """The EVs that share the turns of a plane; none when all its EVs are retired."""
+        return self._in_use[plane]
 
     def set_planes_up(self, mask: int) -> None:
         """Bit p: plane p is up at both ends."""
@@ -151,7 +149,7 @@ class EvSet:
             return False
         old, ev.state = ev.state, new
         if (old in USABLE) != (new in USABLE):
-            self._rebalance(ev.plane)
+            self._choose_in_use(ev.plane)
         self._on_change(ev, old, new, cause, now)
         return True
 
@@ -171,11 +169,13 @@ class EvSet:
             at = len(order) - 1
             only_avoided = True
             while at >= 0:
-                slot = order[at]
-                ev = self._slots[slot]
-                if ev is None or not self.up_mask >> ev.plane & 1:
+                ev = order[at]
+                if not self.up_mask >> ev.plane & 1 or (ev.state not in USABLE and not self._replace(at)):
                     self._take(at)
-                elif ev.path == avoid_path:
+                    at -= 1
+                    continue
+                ev = order[at]
+                if ev.path == avoid_path:
                     pass
                 elif not ready >> ev.plane & 1:
                     only_avoided = False
@@ -197,9 +197,28 @@ class EvSet:
         if at < len(self._order):
             self._order[at] = last
 
-    def _new_round(self) -> list[int]:
-        up = self.up_mask
-        order = [slot for slot, ev in enumerate(self._slots) if ev is not None and up >> ev.plane & 1]
+    def _replace(self, at: int) -> bool:
+        """A turn whose EV was retired in mid-round goes to another of its plane; False when there is none."""
+        plane = self._order[at].plane
+        if not self._in_use[plane]:
+            return False
+        self._order[at] = self._next(plane)
+        return True
+
+    def _next(self, plane: int) -> Ev:
+        in_use = self._in_use[plane]
+        at = self._next_in_use[plane] % len(in_use)
+        self._next_in_use[plane] = at + 1
+        return in_use[at]
+
+    def _new_round(self) -> list[Ev]:
+        order = []
+        for plane, in_use in enumerate(self._in_use):
+            if in_use and self.up_mask >> plane & 1:
+                if len(in_use) == self.turns_per_plane:
+                    order += in_use
+                else:
+                    order += [self._next(plane) for _ in range(self.turns_per_plane)]
         self._rng.shuffle(order)
         return order
 
@@ -210,38 +229,16 @@ class EvSet:
             return True
         return self.usable() > self._min_active
 
-    def _rebalance(self, plane: int) -> None:
-        """Give the slots of a plane to its usable EVs, evenly, moving as few as possible."""
-        usable = [ev for ev in self._evs[plane] if ev.state in USABLE]
+    def _choose_in_use(self, plane: int) -> None:
+        """Drop the unusable; fill up with backups, in order of preference."""
+        in_use = [ev for ev in self._in_use[plane] if ev.state in USABLE]
         for ev in self._evs[plane]:
-            ev.slots = 0
-        mine = range(plane * self.slots_per_plane, (plane + 1) * self.slots_per_plane)
-        empty = []
-        for slot in mine:
-            holder = self._slots[slot]
-            if holder is not None and holder.state in USABLE:
-                holder.slots += 1
-            else:
-                self._slots[slot] = None
-                empty.append(slot)
-        if usable:
-            for slot in empty:
-                self._assign(slot, min(usable, key=_slots_held))
-            while True:
-                richest, poorest = max(usable, key=_slots_held), min(usable, key=_slots_held)
-                if richest.slots - poorest.slots <= 1:
-                    break
-                richest.slots -= 1
-                self._assign(self._rng.choice([slot for slot in mine if self._slots[slot] is richest]), poorest)
+            if len(in_use) == self.turns_per_plane:
+                break
+            if ev.state in USABLE and ev not in in_use:
+                in_use.append(ev)
+        self._in_use[plane] = in_use
         self._count_paths()
 
-    def _assign(self, slot: int, ev: Ev) -> None:
-        self._slots[slot] = ev
-        ev.slots += 1
-
     def _count_paths(self) -> None:
-        self._paths_in_use = len({ev.path for ev in self._slots if ev is not None and self.up_mask >> ev.plane & 1})
-
-
-def _slots_held(ev: Ev) -> int:
-    return ev.slots
+        self._paths_in_use = len({ev.path for evs in self._in_use for ev in evs if self.up_mask >> ev.plane & 1})

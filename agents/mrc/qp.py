@@ -46,7 +46,7 @@ class EvInfo(NamedTuple):
     plane: int
     uplink: int
     state: str
-    slots: int  # turns in each round
+    turns: float  # in each round of the rotation, on average; 0: a backup, or retired
     rtt_ns: int  # last sample; 0: none yet
 
 
@@ -79,10 +79,10 @@ class MrcQueuePair(QueuePair):
         self._remote_qpn: int | None = None
         self._failed = False
         self._events: list[Event] = []
-        values, slots = choose(peer.planes, peer.uplinks, config.evs_per_plane, rng)
+        values, turns = choose(peer.planes, peer.uplinks, config.evs_per_plane, rng)
         self._evs = EvSet(
             [[Ev(value, peer.template(value)) for value in plane] for plane in values],
-            slots,
+            turns,
             rng,
             on_change=self._ev_changed,
             min_active=config.ev_min_active,
@@ -117,8 +117,14 @@ class MrcQueuePair(QueuePair):
 
     def ev_map(self) -> list[EvInfo]:
         """Every EV, backups included, by plane."""
+        turns = {}
+        for plane in range(self._planes):
+            in_use = self._evs.in_use(plane)
+            turns.update(dict.fromkeys((ev.value for ev in in_use), self._evs.turns_per_plane / max(1, len(in_use))))
         return [
-            EvInfo(ev.value, ev.plane, ev_format.uplink_of(ev.value), ev.state.value, ev.slots, ev.rtt_ns)
+            EvInfo(
+                ev.value, ev.plane, ev_format.uplink_of(ev.value), ev.state.value, turns.get(ev.value, 0.0), ev.rtt_ns
+            )
             for ev in self._evs
         ]
 
