@@ -1,12 +1,13 @@
 """Two namespaces joined by veths, each port shaped like a host's of the lab: what rawio and the daemon are tested on.
 
-    rwa<pid>                    rwb<pid>
+    rwa<pid>-<n>                rwb<pid>-<n>
       eth0 ------- veth ------- eth0        HTB: 1:1 control, 1:10 data, both of the given rate
       eth1 ------- veth ------- eth1
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 from agents.rawio.libc import enter_network_namespace
 from agents.rawio.port import PortSpec
 
+_numbers = itertools.count()
 _OWN_NAMESPACE = Path("/proc/thread-self/ns/net")
 
 
@@ -38,7 +40,8 @@ class Cable:
 
     def __init__(self, ports: int = 2, rate: str = "20mbit") -> None:
         self.ports = ports
-        self.namespaces = {end: f"rw{end}{os.getpid()}" for end in "ab"}
+        number = next(_numbers)
+        self.namespaces = {end: f"rw{end}{os.getpid()}-{number}" for end in "ab"}
         for name in self.namespaces.values():
             ip("netns", "add", name)
         for port in range(ports):
