@@ -129,10 +129,18 @@ class LossyNetwork:
         near, far = link.split(":")
         return self._links[near, far], self._links[far, near]
 
-    def silence(self, link: str, dead: bool = True) -> None:
-        """The link loses everything in both directions, and nobody sees a carrier change; or it works again."""
-        for direction in self.directions(link):
-            direction.dead = dead
+    def silence(self, link: str, *, up: bool = True, down: bool = True) -> None:
+        """The link loses everything that goes up (near to far), down, or both, and nobody sees a carrier change."""
+        self._set_dead(link, up, down, True)
+
+    def unsilence(self, link: str) -> None:
+        """The link works again, in both directions."""
+        self._set_dead(link, True, True, False)
+
+    def _set_dead(self, link: str, up: bool, down: bool, dead: bool) -> None:
+        for concerned, direction in zip((up, down), self.directions(link), strict=True):
+            if concerned:
+                direction.dead = dead
 
     def cut(self, link: str) -> None:
         """The link goes down: what is on it is lost, and a NIC at its end loses carrier."""

@@ -102,6 +102,12 @@ def test_a_silent_link_loses_both_ways_and_only_its_own_path() -> None:
         lab.send(3, 0, 0, t1)
     lab.finish()
     assert sorted(host for host, _, _ in lab.received) == [0, 0, 3, 3]
+    lab.network.unsilence("p0t0-1:p0t1-2")
+    lab.network.silence("p0t0-1:p0t1-2", down=False)  # what goes up from T0 1 is lost: 3 to 0
+    lab.send(0, 3, 0, 2)
+    lab.send(3, 0, 0, 2)
+    lab.finish()
+    assert sorted(host for host, _, _ in lab.received) == [0, 0, 3, 3, 3]
     assert lab.carrier == []
 
 

@@ -1,0 +1,141 @@
+"""A host in virtual time: drives `agents.nic.Nic` by the rules of `agents.transport`, as the daemon does for real.
+
+A host may also stall, as a process does that gets no CPU: what arrives waits, timers come late, and when it goes
+on it takes in what has arrived before it looks at its timers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from agents.nic import Nic
+from agents.transport import Datagram, Event
+from testbed.sim.events import EventList
+from testbed.sim.memory import MemoryWatch
+from testbed.sim.network import LossyNetwork
+
+PORT_QUEUE_BYTES = 2 * 4400  # back-pressure on the kernel lab holds a NIC's queue to about two packets
+_MAX_WAKES_AT_ONE_TIME = 1000
+
+
+class StuckTimer(AssertionError):
+    """The NIC asks again and again to be woken at a time that has come."""
+
+
+class SimHost:
+    """A NIC plugged into the network.
+
+    `listeners` are called with every event it gives; `watches` see every packet that it takes.
+    """
+
+    def __init__(self, host: int, nic: Nic, network: LossyNetwork, events: EventList) -> None:
+        """`host`: its number in the Clos, where its links are."""
+        self.host = host
+        self.nic = nic
+        self.listeners: list[Callable[[Event], None]] = []
+        self.watches: list[MemoryWatch] = []
+        self._network = network
+        self._events = events
+        self._kept: dict[int, Datagram] = {}
+        self._wake_at: int | None = None
+        self._stalled_until = 0
+        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._wakes = 0
+        self._last_wake = -1
+        network.attach(host, self._receive, self._carrier, self._space, PORT_QUEUE_BYTES)
+
+    def stall(self, for_ns: int) -> None:
+        """No CPU for this host for so long: it neither receives, sends nor sees timers."""
+        self._stalled_until = self._events.now + for_ns
+        self._events.at(self._stalled_until, self._resume)
+
+    def settle(self) -> None:
+        """After anything happened to the NIC: take its events, send what it has, note its next timer."""
+        if self._is_stalled():
+            return
+        self._take_events()
+        for datagram in self.nic.datagrams_to_send(self._events.now):
+            self._send(datagram)
+        self._take_events()
+        self._note_timer()
+
+    def _take_events(self) -> None:
+        for event in self.nic.events():
+            for listen in self.listeners:
+                listen(event)
+
+    def _is_stalled(self) -> bool:
+        return self._events.now < self._stalled_until
+
+    def _resume(self) -> None:
+        if self._is_stalled():
+            return
+        while self._waiting:
+            port, data = self._waiting.popleft()
+            self._take(port, data)
+        for port in list(self._kept):
+            self._space(port)
+        self._wake()
+
+    def _receive(self, port: int, data: bytes) -> None:
+        if self._is_stalled():
+            self._waiting.append((port, data))
+            return
+        self._take(port, data)
+        self.settle()
+
+    def _take(self, port: int, data: bytes) -> None:
+        receive = partial(self.nic.receive, port, data, self._events.now)
+        for watch in self.watches:
+            receive = partial(watch.take, data, receive)
+        receive()
+
+    def _carrier(self, port: int, up: bool) -> None:
+        self.nic.set_port_up(port, up, self._events.now)
+        self.settle()
+
+    def _send(self, datagram: Datagram) -> None:
+        data = b"".join(datagram.buffers)
+        if not datagram.control and not self._network.has_room(self.host, datagram.port, len(data)):
+            assert datagram.port not in self._kept, "a datagram for a port that is not ready"
+            self._kept[datagram.port] = datagram
+            self.nic.set_port_ready(datagram.port, False)
+            return
+        self._network.send(self.host, datagram.port, data, datagram.control)
+
+    def _space(self, port: int) -> None:
+        if port not in self._kept or self._is_stalled():
+            return
+        datagram = self._kept.pop(port)
+        self._send(datagram)
+        if port not in self._kept:
+            self.nic.set_port_ready(port, True)
+            self.settle()
+
+    def _note_timer(self) -> None:
+        due = self.nic.next_timer()
+        if due is None:
+            self._wake_at = None
+            return
+        due = max(due, self._events.now)
+        if due != self._wake_at:
+            self._wake_at = due
+            self._events.at(due, partial(self._timer, due))
+
+    def _timer(self, due: int) -> None:
+        if due == self._wake_at and not self._is_stalled():
+            self._wake_at = None
+            self._wake()
+
+    def _wake(self) -> None:
+        now = self._events.now
+        self._wakes = self._wakes + 1 if now == self._last_wake else 0
+        self._last_wake = now
+        if self._wakes > _MAX_WAKES_AT_ONE_TIME:
+            raise StuckTimer(f"next_timer() stays at {self.nic.next_timer()} ns, now is {now} ns")
+        due = self.nic.next_timer()
+        if due is not None and due <= now:
+            self.nic.handle_timer(now)
+        self.settle()
