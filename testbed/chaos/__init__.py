@@ -1,0 +1,1 @@
+"""Scenario files, faults on a timeline with a journal, runs and their verdict."""

@@ -1,0 +1,108 @@
+"""The journal of faults: what is put in is written here first, so that it can be undone exactly, also after a crash.
+
+One file in the lab's state directory, a JSON line per step, appended in one write and synced: `put` before the first
+act, `acted` after it, `undo` before the undoing, `undone` after it. What was put and not undone is active, whatever
+became of the process that put it. The file goes with the lab, so it is the lab's whole history of faults as well.
+
+A lock on the file keeps two processes (a run, and `mrclab fault` by hand) from acting on one port at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from testbed.measure.record import Fault
+
+FILE_NAME = "faults.jsonl"
+
+
+class Journal:
+    """The faults of one lab. Reading needs no lock; `put` and the other steps are to be called inside `locked`."""
+
+    def __init__(self, lab_dir: Path) -> None:
+        self.path = lab_dir / FILE_NAME
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one process at a time; waits for the other one, which holds it for a few ms."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def put(self, kind: str, target: str, end: str, by: str, now_ns: int) -> int:
+        """A fault is about to be put in. Returns its number, from 1."""
+        number = len(self.faults()) + 1
+        what = {"kind": kind, "target": target, "end": end, "by": by}
+        self._append({"step": "put", "fault": number, **what, "t_ns": now_ns})
+        return number
+
+    def acted(self, number: int, since_ns: int, down_ns: int) -> None:
+        """It was put in between these two times."""
+        self._append({"step": "acted", "fault": number, "since_ns": since_ns, "down_ns": down_ns})
+
+    def undo(self, number: int, now_ns: int) -> None:
+        """It is about to be undone."""
+        self._append({"step": "undo", "fault": number, "t_ns": now_ns})
+
+    def undone(self, number: int, up_ns: int, until_ns: int) -> None:
+        """It was undone between these two times."""
+        self._append({"step": "undone", "fault": number, "up_ns": up_ns, "until_ns": until_ns})
+
+    def faults(self) -> list[Fault]:
+        """Every fault of the lab so far, in the order in which they were put in."""
+        faults: dict[int, Fault] = {}
+        for step in self._steps():
+            number = step["fault"]
+            match step["step"]:
+                case "put":
+                    faults[number] = Fault(
+                        number=number,
+                        kind=step["kind"],
+                        target=step["target"],
+                        end=step["end"],
+                        since_ns=step["t_ns"],
+                        down_ns=step["t_ns"],
+                        by=step["by"],
+                    )
+                case "acted":
+                    faults[number] = replace(faults[number], since_ns=step["since_ns"], down_ns=step["down_ns"])
+                case "undone":
+                    faults[number] = replace(faults[number], up_ns=step["up_ns"], until_ns=step["until_ns"])
+        return list(faults.values())
+
+    def active(self) -> list[Fault]:
+        """The faults that were put in and not undone, oldest first."""
+        return [fault for fault in self.faults() if fault.until_ns is None]
+
+    def _append(self, step: dict[str, Any]) -> None:
+        line = json.dumps(step, separators=(",", ":")).encode() + b"\n"
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                line = b"\n" + line  # the line before was torn by a crash
+            os.write(descriptor, line)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _steps(self) -> Iterator[dict[str, Any]]:
+        try:
+            text = self.path.read_text()
+        except FileNotFoundError:
+            return
+        for line in text.splitlines():
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError:
+                continue  # torn by a crash: nothing had been done yet when it was written

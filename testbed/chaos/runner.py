@@ -1,0 +1,197 @@
+"""One run of a scenario on a lab that is up: traffic, faults on a timeline, everything recorded, then judged.
+
+The runner is one loop: what is due (put a fault in, undo one, collect from the agents) is done in the order of time.
+However the run ends, also by a signal, an error or an agent that died: the faults that it put in are undone, the
+queue pairs taken back, and what was recorded is written and judged. What a killed run left is put right by the next.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.chaos import check, timeline, verdict
+from testbed.chaos.collector import Collector
+from testbed.chaos.injector import Injector
+from testbed.chaos.interrupt import Interruptible
+from testbed.chaos.journal import Journal
+from testbed.chaos.scenario import Scenario
+from testbed.chaos.traffic import Traffic
+from testbed.chaos.witness import Witness
+from testbed.lab import lock
+from testbed.lab.agents import AgentError, transport_options
+from testbed.lab.running import RunningLab
+from testbed.measure import machine
+from testbed.measure.judgement import Judgement, Verdict
+from testbed.measure.record import Run, RunEvent
+from testbed.measure.recorder import EVENTS_FILE, SAMPLES_FILE, Recorder
+from testbed.report import html, summary
+from testbed.topology.errors import InputError
+
+SUMMARY_FILE = "summary.json"
+REPORT_FILE = "report.html"
+
+COLLECT_EVERY_NS = 200_000_000
+LEAD_NS = 300_000_000  # between the last order to an agent and the start of the traffic
+DRAIN_NS = 10_000_000_000  # the longest that senders may take to finish what they posted ...
+DRAIN_INTERRUPTED_NS = 2_000_000_000  # ... and when somebody waits for the end
+DRAIN_POLL_NS = 50_000_000
+
+Live = Callable[[Run, int, list[RunEvent]], None]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended: its verdict with the command line's exit code, its summary, and the files it wrote by name."""
+
+    verdict: Verdict
+    exit_code: int
+    summary: dict[str, Any]
+    judgement: Judgement
+    paths: dict[str, Path]
+
+
+def run_scenario(
+    scenario: Scenario, lab: RunningLab, out_dir: Path, *, seed: int | None = None, live: Live | None = None
+) -> RunResult:
+    """Run a scenario on a lab that is up, and write summary, samples, events and report to `out_dir`.
+
+    `seed` replaces the scenario's. `live` is called about five times a second with the run so far, the time (ns) and
+    the new events. Raises InputError before anything starts when the scenario does not fit the lab, or when the lab is
+    busy. For the main thread, since it takes SIGINT and SIGTERM as the wish to end early.
+    """
+    check.check(scenario, lab.clos)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    with lock.exclusive(lab.clos.spec.name, f"run {scenario.name}"):
+        run = _Runner(scenario, lab, scenario.seed if seed is None else seed, live).record(out_dir)
+    return _write(run, verdict.decide(run, scenario.limits), out_dir)
+
+
+class _Runner:
+    """The parts of a run while it goes on."""
+
+    def __init__(self, scenario: Scenario, lab: RunningLab, seed: int, live: Live | None) -> None:
+        self._scenario = scenario
+        self._lab = lab
+        self._clos = lab.clos
+        self._seed = seed
+        self._live = live
+        self._flows = check.flows(scenario, lab.clos)
+
+    def record(self, out_dir: Path) -> Run:
+        """Do all of it; the recorded run."""
+        journal = Journal(self._lab.dir)
+        injector = Injector(self._clos, journal, self._lab.ports)
+        with Interruptible() as interrupt, self._lab.agents() as agents:
+            injector.undo_all(by="run")  # of a run that was killed
+            traffic = Traffic(agents, self._clos)
+            traffic.connect(self._flows, transport_options(self._scenario.transport_of(self._clos.spec)))
+            run = self._empty_run(time.monotonic_ns() + LEAD_NS)
+            with Recorder(run, out_dir) as recorder:
+                collector = Collector(agents, recorder, traffic.ends)
+                witness = Witness(journal, recorder)
+                before = machine.read()
+                try:
+                    collector.begin()
+                    traffic.start(run.start_ns, run.stop_ns, self._seed)
+                    self._follow_timeline(run, injector, collector, witness, interrupt)
+                except AgentError as error:
+                    run.interrupted = str(error)
+                finally:
+                    injector.undo_all(by="run")
+                after = machine.read()
+                with suppress(AgentError):  # said already, or found out again by the next command
+                    self._finish(run, traffic, collector, witness, interrupt)
+                run.machine = collector.machine()
+                run.machine.cpu_fraction = after.cpu_fraction_since(before)
+                run.machine.softnet_drops = after.drops_since(before)
+        run.events.sort(key=lambda event: event.t_ns)
+        return run
+
+    def _empty_run(self, start_ns: int) -> Run:
+        return Run(
+            scenario=self._scenario.name,
+            lab=self._clos.spec.name,
+            seed=self._seed,
+            clos=self._clos,
+            flows=[flow for _, flow in self._flows],
+            start_ns=start_ns,
+            stop_ns=start_ns + self._scenario.duration,
+            warmup_ns=self._scenario.warmup,
+        )
+
+    def _follow_timeline(
+        self, run: Run, injector: Injector, collector: Collector, witness: Witness, interrupt: Interruptible
+    ) -> None:
+        """Until the end of the traffic, or a signal."""
+        acts = self._acts(run, injector)
+        collect_ns = run.start_ns + COLLECT_EVERY_NS
+        while True:
+            next_ns = min([collect_ns, run.stop_ns, *(t_ns for t_ns, _ in acts[:1])])
+            interrupt.wait_until(next_ns)
+            now_ns = time.monotonic_ns()
+            if interrupt.signal_name:
+                run.stop_ns = max(run.start_ns, min(now_ns, run.stop_ns))
+                run.interrupted = f"ended early by {interrupt.signal_name}"
+                return
+            if now_ns >= run.stop_ns:
+                return
+            while acts and acts[0][0] <= now_ns:
+                acts.pop(0)[1]()
+            if now_ns >= collect_ns:
+                collect_ns += COLLECT_EVERY_NS
+                events = [*witness.look(), *collector.collect()]
+                if self._live is not None:
+                    self._live(run, now_ns, events)
+
+    def _acts(self, run: Run, injector: Injector) -> list[tuple[int, Callable[[], None]]]:
+        """What the timeline asks for, by time; at the same moment undoing goes first."""
+        numbers: dict[int, int] = {}  # of the timeline -> of the journal
+
+        def put(at: int, due: timeline.Due) -> None:
+            numbers[at] = injector.put(due.kind, due.target, due.end, by="run").number
+
+        def undo(at: int) -> None:
+            with suppress(InputError):  # undone by hand
+                injector.undo(numbers[at])
+
+        acts: list[tuple[int, int, Callable[[], None]]] = []
+        for at, due in enumerate(timeline.unroll(self._scenario)):
+            acts.append((run.start_ns + due.at_ns, 1, lambda at=at, due=due: put(at, due)))  # type: ignore[misc]
+            if due.until_ns is not None:
+                acts.append((run.start_ns + due.until_ns, 0, lambda at=at: undo(at)))  # type: ignore[misc]
+        acts.sort(key=lambda act: act[:2])
+        return [(t_ns, act) for t_ns, _, act in acts if t_ns < run.stop_ns]
+
+    def _finish(
+        self, run: Run, traffic: Traffic, collector: Collector, witness: Witness, interrupt: Interruptible
+    ) -> None:
+        """Drain, collect the rest, compare both ends, and take the queue pairs back."""
+        if run.interrupted:
+            traffic.stop()
+        limit_ns = DRAIN_INTERRUPTED_NS if run.interrupted else DRAIN_NS
+        deadline_ns = time.monotonic_ns() + limit_ns
+        while not traffic.drained() and (now_ns := time.monotonic_ns()) < deadline_ns:
+            interrupt.wait_until(min(deadline_ns, now_ns + DRAIN_POLL_NS))
+            if interrupt.signal_name and not run.interrupted:
+                run.interrupted = f"ended by {interrupt.signal_name} while the last messages were under way"
+                break
+        witness.look()
+        collector.collect()
+        run.faults = witness.faults_during(run)
+        run.totals = traffic.totals({host: totals["qps"] for host, totals in collector.totals.items()})
+        traffic.disconnect()
+
+
+def _write(run: Run, judgement: Judgement, out_dir: Path) -> RunResult:
+    names = {"summary": SUMMARY_FILE, "events": EVENTS_FILE, "samples": SAMPLES_FILE, "report": REPORT_FILE}
+    paths = {name: out_dir / file for name, file in names.items()}
+    summarised = summary.summarise(run, judgement)
+    paths["summary"].write_text(json.dumps(summarised, indent=1) + "\n")
+    paths["report"].write_text(html.render(run, judgement))
+    return RunResult(judgement.verdict, verdict.EXIT_CODES[judgement.verdict], summarised, judgement, paths)

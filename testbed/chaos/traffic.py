@@ -1,0 +1,145 @@
+"""The flows of a run on the agents: queue pairs, workloads at both ends, and what both counted in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.chaos.scenario import Workload
+from testbed.lab.agents import AgentGroup
+from testbed.measure.record import Flow, FlowTotals
+from testbed.topology.clos import Clos
+
+_MIN_REGION_BYTES = 1 << 20
+_MIN_SLOTS = 8  # messages that fit into the receiver's region: so many can be under way
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """A flow's two queue pairs, and the receiver's memory as the sender has to name it."""
+
+    flow: Flow
+    workload: Workload
+    src_qpn: int
+    dst_qpn: int
+    region: Fields
+
+
+class Traffic:
+    """All flows of a run. `connect`, then `start`; `stop` if need be; `drained`; `totals`; `disconnect`."""
+
+    def __init__(self, agents: AgentGroup, clos: Clos) -> None:
+        self._agents = agents
+        self._clos = clos
+        self.ends: list[Ends] = []
+
+    def connect(self, flows: Sequence[tuple[Workload, Flow]], options: Fields) -> None:
+        """Make and connect a queue pair for each flow. `options` are those of `qp-create`."""
+        self._clear()
+        sources = self._ask("qp-create", [(flow.src, self._creation(flow.dst, work, options)) for work, flow in flows])
+        targets = self._ask("qp-create", [(flow.dst, self._creation(flow.src, work, options)) for work, flow in flows])
+        connections = []
+        for (workload, flow), source, target in zip(flows, sources, targets, strict=True):
+            connections += [(flow.src, _connection(source, target)), (flow.dst, _connection(target, source))]
+            region = {name: target[name] for name in ("address", "rkey", "size")}
+            self.ends.append(Ends(flow, workload, source["qpn"], target["qpn"], region))
+        self._ask("qp-connect", connections)
+
+    def start(self, start_ns: int, stop_ns: int, seed: int) -> None:
+        """Start the receivers, then the senders, which begin at `start_ns` and post nothing after `stop_ns`."""
+        common = [
+            {
+                "kind": ends.workload.kind,
+                "message_bytes": ends.workload.message,
+                "seed": seed * len(self.ends) + number,
+            }
+            for number, ends in enumerate(self.ends)
+        ]
+        receivers = [
+            (ends.flow.dst, {**fields, "role": "receive", "qpn": ends.dst_qpn})
+            for ends, fields in zip(self.ends, common, strict=True)
+        ]
+        senders = []
+        for ends, fields in zip(self.ends, common, strict=True):
+            load = {} if ends.flow.full else {"load_bps": round(ends.flow.offered_bps)}
+            times = {"start_at_ns": start_ns, "stop_at_ns": stop_ns}
+            senders.append(
+                (ends.flow.src, {**fields, **times, **load, **ends.region, "role": "send", "qpn": ends.src_qpn})
+            )
+        self._ask("workload-start", receivers)
+        self._ask("workload-start", senders)
+
+    def stop(self) -> None:
+        """Let the senders post nothing more."""
+        self._agents.call("workload-stop")
+
+    def drained(self) -> bool:
+        """Has everything that was sent been acknowledged, or never will be?"""
+        statuses = self._agents.call("workload-status").values()
+        return all(
+            workload["drained"] for status in statuses for workload in status["workloads"] if workload["role"] == "send"
+        )
+
+    def totals(self, counters: dict[str, Fields]) -> dict[str, FlowTotals]:
+        """By flow, from the workloads' reports and the queue pairs' counters (host -> qpn as text -> counter)."""
+        reports = {
+            (host, report["qpn"], report["role"]): report
+            for host, status in self._agents.call("workload-status").items()
+            for report in status["workloads"]
+        }
+        totals = {}
+        for ends in self.ends:
+            sent = reports[ends.flow.src, ends.src_qpn, "send"]
+            received = reports[ends.flow.dst, ends.dst_qpn, "receive"]
+            sender, receiver = counters[ends.flow.src][str(ends.src_qpn)], counters[ends.flow.dst][str(ends.dst_qpn)]
+            totals[ends.flow.name] = FlowTotals(
+                bytes_sent=sent["bytes_posted"],
+                bytes_delivered=received["bytes_delivered"],
+                bytes_wrong=received["bytes_wrong"],
+                messages_sent=sent["messages_posted"],
+                messages_delivered=received["messages"] - received["messages_unexpected"],
+                packets_sent=sender["packets_sent"],
+                packets_retransmitted=sender["packets_retransmitted"],
+                packets_lost=sender["packets_lost"],
+                packets_duplicate=receiver["packets_duplicate"],
+            )
+        return totals
+
+    def disconnect(self) -> None:
+        """Take the queue pairs back, with their memory and workloads."""
+        self._clear()
+        self.ends = []
+
+    def _clear(self) -> None:
+        """Destroy every queue pair of the agents: this run's, or those that a killed run left."""
+        greetings = self._agents.call("hello")
+        self._ask("qp-destroy", [(host, {"qpn": qpn}) for host, answer in greetings.items() for qpn in answer["qps"]])
+
+    def _creation(self, peer: str, workload: Workload, options: Fields) -> Fields:
+        region_bytes = max(_MIN_REGION_BYTES, _MIN_SLOTS * workload.message)
+        return {"peer": self._clos.nodes[peer].index, "options": options, "region_bytes": region_bytes}
+
+    def _ask(self, op: str, requests: Sequence[tuple[str, Fields]]) -> list[Fields]:
+        """The answers in the order of the requests; each host answers its own one after the other."""
+        answers: list[Fields] = [{} for _ in requests]
+        waiting = list(enumerate(requests))
+        while waiting:
+            batch: dict[str, tuple[int, Fields]] = {}
+            later = []
+            for number, (host, fields) in waiting:
+                if host in batch:
+                    later.append((number, (host, fields)))
+                else:
+                    batch[host] = (number, fields)
+            replies = self._agents.call_each(op, {host: fields for host, (_, fields) in batch.items()})
+            for host, (number, _) in batch.items():
+                answers[number] = replies[host]
+            waiting = later
+        return answers
+
+
+def _connection(own: Fields, remote: Fields) -> Fields:
+    return {"qpn": own["qpn"], "remote_qpn": remote["qpn"], "remote_psn": remote["psn"]}

@@ -1,0 +1,108 @@
+"""report.html: a run for people, in one file without any outside resource.
+
+The template only lays out; every figure comes from `testbed.measure`, each with how it was measured and from how many
+observations. Everything that is not a figure of our own is escaped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from testbed.measure import evmap, faults, phases, series
+from testbed.measure.judgement import Judgement, show
+from testbed.measure.record import EvChanged, FaultActed, PortChanged, QpFailed, Run, RunEvent
+from testbed.report import figures, summary
+from testbed.topology.units import format_duration, format_rate
+
+MAX_EVENTS = 300  # of the list in the report; events.jsonl has them all
+
+_VERDICT_WORDS = {
+    "pass": "every expectation was met",
+    "fail": "not met: ",
+    "invalid": "this run says nothing about the network: ",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _EventRow:
+    t_s: float
+    what: str
+
+
+def render(run: Run, judgement: Judgement) -> str:
+    """The whole report as HTML."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("testbed.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(rate=format_rate, ms=_ms, percent=_percent, integer=_integer)
+    return environment.get_template("report.html").render(_context(run, judgement))
+
+
+def _context(run: Run, judgement: Judgement) -> dict[str, Any]:
+    edges = series.bin_edges(run.start_ns, run.stop_ns)
+    events = [row for event in run.events if (row := _event_row(run, event))]
+    words = _VERDICT_WORDS[judgement.verdict]
+    return {
+        "run": run,
+        "spec": run.clos.spec,
+        "summary": summary.summarise(run, judgement),
+        "verdict": judgement.verdict,
+        "verdict_words": words + "; ".join(judgement.reasons) if judgement.verdict != "pass" else words,
+        "expectations": [(row, show(row.limit, row.unit), show(row.value, row.unit)) for row in judgement.expectations],
+        "goodput_svg": Markup(figures.goodput(run)) if _drawable(edges) else None,
+        "evmap_svg": Markup(figures.ev_map(run)) if _drawable(edges) else None,
+        "figures_available": figures.available(),
+        "evmap": evmap.rows(run, edges) if len(edges) > 1 else [],
+        "costs": faults.costs(run),
+        "phases": phases.phases(run),
+        "bin": format_duration(series.BIN_NS),
+        "figure_bin": format_duration(figures.GOODPUT_BIN_NS),
+        "settle": format_duration(phases.SETTLE_NS),
+        "events": list(islice(events, MAX_EVENTS)),
+        "events_left_out": max(0, len(events) - MAX_EVENTS),
+        "samples": sum(len(samples) for samples in run.received.values()),
+    }
+
+
+def _drawable(edges: list[int]) -> bool:
+    return figures.available() and len(edges) > 1
+
+
+def _event_row(run: Run, event: RunEvent) -> _EventRow | None:
+    """A line for people; None for what would only be noise in a list (each lost packet)."""
+    match event:
+        case FaultActed(active=active):
+            what = f"{event.kind} {event.target} ({event.end} end) {'put in' if active else 'undone'}"
+        case PortChanged(end="carrier"):
+            what = f"{event.host}: carrier of plane {event.plane} {'is back' if event.up else 'is lost'}"
+        case PortChanged():
+            change = "taken back" if event.up else "given up"
+            what = f"{event.flow}: plane {event.plane} {change} by {event.host} (port of its {event.end} end)"
+        case EvChanged():
+            what = f"{event.flow}: EV {event.ev:#010x} {event.old} -> {event.new} ({event.why})"
+        case QpFailed():
+            what = f"{event.flow}: queue pair failed: {event.why}"
+        case _:
+            return None
+    return _EventRow(run.seconds(event.t_ns), what)
+
+
+def _ms(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds * 1e3:.1f} ms"
+
+
+def _percent(fraction: float | None) -> str:
+    return "–" if fraction is None else f"{fraction:.1%}"
+
+
+def _integer(value: int) -> str:
+    return f"{value:,}".replace(",", " ")  # a thin space between thousands

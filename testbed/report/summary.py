@@ -1,0 +1,112 @@
+"""summary.json: the contract of a run for programs. Durations are seconds, rates bits per second of payload.
+
+`flows[].goodput_bps` covers the measured time (after the warm-up); `min_bin` is the lowest 200 ms bin. In `faults`,
+`at_s` and `for_s` are what really happened, `first_loss_s` counts from the fault, `rerouted_s` from the first drop to
+the last, `restored_s` from the end of the fault until all EVs that it took carry traffic again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from testbed.measure import faults, phases, series
+from testbed.measure.judgement import Judged, Judgement
+from testbed.measure.record import Flow, FlowTotals, Run
+
+SCHEMA_VERSION = 1
+
+
+def summarise(run: Run, judgement: Judgement) -> dict[str, Any]:
+    """The summary of a judged run, ready for JSON."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "scenario": run.scenario,
+        "lab": run.lab,
+        "seed": run.seed,
+        "verdict": judgement.verdict,
+        "reasons": judgement.reasons,
+        "expectations": [_expectation(row) for row in judgement.expectations],
+        "flows": [_flow(run, flow) for flow in run.flows],
+        "faults": [_fault(run, cost) for cost in faults.costs(run)],
+        "phases": [_phase(run, phase) for phase in phases.phases(run)],
+        "machine": {
+            "cpu_fraction": round(run.machine.cpu_fraction, 4),
+            "softnet_drops": run.machine.softnet_drops,
+            "socket_drops": run.machine.socket_drops,
+            "late_timers": run.machine.late_timers,
+            "events_dropped": run.machine.events_dropped,
+        },
+        "time_dilation": run.clos.spec.time_dilation,
+        "duration_s": round((run.stop_ns - run.start_ns) / 1e9, 3),
+        "warmup_s": run.warmup_ns / 1e9,
+    }
+
+
+def _expectation(row: Judged) -> dict[str, Any]:
+    scale = 1e9 if row.unit == "duration" else 1
+    value = None if row.value is None or math.isinf(row.value) else row.value / scale
+    return {
+        "name": row.name,
+        "limit": row.limit / scale,
+        "value": value,
+        "ok": row.ok,
+        "unit": "s" if row.unit == "duration" else row.unit,
+        "observations": row.observations,
+    }
+
+
+def _flow(run: Run, flow: Flow) -> dict[str, Any]:
+    totals = run.totals.get(flow.name, FlowTotals())
+    bins = series.goodput_bins(run, [flow.name], series.bin_edges(run.measured_from_ns, run.stop_ns))
+    whole = [run.measured_from_ns, max(run.stop_ns, run.measured_from_ns + 1)]
+    by_plane = series.plane_bins(run, [flow.name], whole)[0]
+    samples = run.received.get(flow.name, [])
+    received = samples[-1].bytes_by_plane if samples else (0,) * run.planes
+    return {
+        "src": flow.src,
+        "dst": flow.dst,
+        "offered_bps": None if flow.full else round(flow.offered_bps),
+        "bytes_delivered": totals.bytes_delivered,
+        "bytes_wrong": totals.bytes_wrong,
+        "messages": {"sent": totals.messages_sent, "delivered": totals.messages_delivered},
+        "goodput_bps": {"mean": round(sum(by_plane)), "min_bin": round(min(bins, default=0.0)), "bins": len(bins)},
+        "packets": {
+            "sent": totals.packets_sent,
+            "retransmitted": totals.packets_retransmitted,
+            "lost": totals.packets_lost,
+            "duplicate": totals.packets_duplicate,
+        },
+        "planes": [
+            {"plane": plane, "bytes_received": received[plane], "goodput_bps": round(by_plane[plane])}
+            for plane in range(run.planes)
+        ],
+    }
+
+
+def _fault(run: Run, cost: faults.FaultCost) -> dict[str, Any]:
+    fault = cost.fault
+    return {
+        "kind": fault.kind,
+        "target": fault.target,
+        "end": fault.end,
+        "by": fault.by,
+        "at_s": round(run.seconds(fault.since_ns), 6),
+        "for_s": None if fault.until_ns is None else round((fault.until_ns - fault.since_ns) / 1e9, 6),
+        "first_loss_s": cost.first_loss_s,
+        "rerouted_s": cost.rerouted_s,
+        "restored_s": cost.restored_s,
+        "evs_not_restored": cost.evs_not_restored,
+        "packets_lost": cost.packets_lost,
+        "dip_fraction": None if cost.dip_fraction is None else round(cost.dip_fraction, 4),
+    }
+
+
+def _phase(run: Run, phase: phases.Phase) -> dict[str, Any]:
+    return {
+        "from_s": round(run.seconds(phase.start_ns), 6),
+        "to_s": round(run.seconds(phase.stop_ns), 6),
+        "down": sorted(phase.down),
+        "goodput_bps": None if phase.goodput_bps is None else round(phase.goodput_bps),
+        "oracle_bps": round(phase.oracle_bps),
+    }

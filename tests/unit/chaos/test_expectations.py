@@ -1,0 +1,116 @@
+"""Every expectation is seen to be met and to be missed, on runs written by hand."""
+
+from collections.abc import Callable
+
+import pytest
+
+from testbed.chaos.expectations import EXPECTATIONS, judge
+from testbed.measure.judgement import Judged
+from testbed.measure.record import QpFailed, Run
+from tests.unit.measure import handmade
+from tests.unit.measure.handmade import PLANE_BPS, ev_change, fault, loss, ns
+
+
+def judged(run: Run, name: str, limit: float) -> Judged:
+    (row,) = judge(run, {name: limit})
+    return row
+
+
+def quiet() -> Run:
+    """A run with a fault that nobody noticed."""
+    return handmade.run(faults=(fault(3, 4),))
+
+
+def wrong_byte(run: Run) -> None:
+    run.totals["h1>h3"].bytes_wrong = 1
+
+
+def failed_qp(run: Run) -> None:
+    run.events.append(QpFailed(ns(3.5), "h0>h2", "retries exhausted"))
+
+
+def missing_message(run: Run) -> None:
+    run.totals["h2>h0"].messages_delivered -= 1
+
+
+def dip(run: Run) -> None:
+    slow = handmade.run(rate=lambda flow, plane, t_s: PLANE_BPS * (0.7 if 3.2 <= t_s < 3.4 else 1))
+    run.received = slow.received
+
+
+def lasting_dip(run: Run) -> None:
+    slow = handmade.run(rate=lambda flow, plane, t_s: PLANE_BPS * (0.9 if 3 <= t_s < 4 else 1))
+    run.received = slow.received
+
+
+def more_than_possible(run: Run) -> None:
+    fast = handmade.run(rate=lambda flow, plane, t_s: PLANE_BPS * 1.2)
+    run.received = fast.received
+
+
+def losses_for_half_a_second(run: Run) -> None:
+    run.events += [loss(3.01), loss(3.51)]
+
+
+def eleven_losses(run: Run) -> None:
+    run.events += [loss(3.01 + i * 1e-3) for i in range(11)]
+
+
+def slow_healing(run: Run) -> None:
+    run.events += [ev_change(3.02, "ASSUMED_BAD"), ev_change(4.5, "GOOD")]
+
+
+def no_healing(run: Run) -> None:
+    run.events += [ev_change(3.02, "ASSUMED_BAD")]
+
+
+MISSES: list[tuple[str, float, Callable[[Run], None], float]] = [
+    ("bytes_wrong", 0, wrong_byte, 1),
+    ("qp_errors", 0, failed_qp, 1),
+    ("undelivered_messages", 0, missing_message, 1),
+    ("min_goodput_fraction", 0.95, dip, 0.7),
+    ("min_goodput_of_oracle", 0.95, lasting_dip, 0.9),
+    ("goodput_off_oracle", 0.05, lasting_dip, 0.1),
+    ("goodput_off_oracle", 0.05, more_than_possible, 0.2),
+    ("rerouted_within", 100e6, losses_for_half_a_second, 500e6),
+    ("packets_lost_per_qp", 10, eleven_losses, 11),
+    ("evs_restored_within", 400e6, slow_healing, 500e6),
+    ("evs_restored_within", 400e6, no_healing, float("inf")),
+]
+
+
+@pytest.mark.parametrize("name", EXPECTATIONS)
+def test_met_when_nothing_happened(name: str) -> None:
+    strict = {"fraction": 0.02 if EXPECTATIONS[name].holds == "at_most" else 0.98}.get(EXPECTATIONS[name].unit, 0)
+    row = judged(quiet(), name, strict)
+    assert row.ok, row
+
+
+@pytest.mark.parametrize(("name", "limit", "harm", "value"), MISSES)
+def test_missed_when_it_did(name: str, limit: float, harm: Callable[[Run], None], value: float) -> None:
+    run = quiet()
+    harm(run)
+    row = judged(run, name, limit)
+    assert not row.ok
+    assert row.value == pytest.approx(value, rel=0.01)
+    assert row.observations > 0
+
+
+def test_every_expectation_is_seen_to_fail_here() -> None:
+    assert {name for name, *_ in MISSES} == set(EXPECTATIONS)
+
+
+def test_the_limit_itself_is_met() -> None:
+    run = quiet()
+    eleven_losses(run)
+    assert judged(run, "packets_lost_per_qp", 11).ok
+
+
+def test_without_any_traffic_goodput_is_missed_and_not_met_by_silence() -> None:
+    run = handmade.run(rate=lambda flow, plane, t_s: 0)
+    assert not judged(run, "min_goodput_fraction", 0.95).ok
+    assert not judged(run, "min_goodput_of_oracle", 0.95).ok
+
+
+def test_rows_come_in_the_scenarios_order() -> None:
+    assert [row.name for row in judge(quiet(), {"qp_errors": 0, "bytes_wrong": 0})] == ["qp_errors", "bytes_wrong"]

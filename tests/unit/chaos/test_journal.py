@@ -1,0 +1,71 @@
+"""The journal knows what is in, whatever became of the process that put it in."""
+
+import json
+import multiprocessing
+import time
+from pathlib import Path
+
+from testbed.chaos.journal import Journal
+
+
+def test_a_fault_is_active_from_before_its_act_until_after_its_undoing(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    assert journal.active() == []
+    number = journal.put("link-down", "h0:p0t0-0", "near", "run", 100)
+    assert [fault.number for fault in journal.active()] == [number]
+    journal.acted(number, 110, 120)
+    journal.undo(number, 200)
+    assert [(fault.since_ns, fault.down_ns, fault.until_ns) for fault in journal.active()] == [(110, 120, None)]
+    journal.undone(number, 210, 220)
+    assert journal.active() == []
+    (fault,) = journal.faults()
+    assert (fault.since_ns, fault.down_ns, fault.up_ns, fault.until_ns) == (110, 120, 210, 220)
+
+
+def test_numbers_go_on_over_processes(tmp_path: Path) -> None:
+    assert [Journal(tmp_path).put("link-down", "x", "near", "hand", 1) for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_line_torn_by_a_crash_is_no_fault_and_harms_no_later_line(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.put("link-down", "x", "near", "run", 1)
+    whole = journal.path.read_bytes()
+    journal.put("link-down", "y", "near", "run", 2)
+    torn = journal.path.read_bytes()[: len(whole) + 20]
+    journal.path.write_bytes(torn)
+    assert [fault.target for fault in journal.faults()] == ["x"]
+    journal.put("link-down", "z", "near", "run", 3)
+    assert [(fault.number, fault.target) for fault in journal.faults()] == [(1, "x"), (2, "z")]
+
+
+def test_the_lines_are_there_when_the_call_returns(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.put("link-down", "x", "far", "run", 7)
+    (line,) = journal.path.read_text().splitlines()
+    assert json.loads(line) == {
+        "step": "put",
+        "fault": 1,
+        "kind": "link-down",
+        "target": "x",
+        "end": "far",
+        "by": "run",
+        "t_ns": 7,
+    }
+
+
+def _put_many(folder: Path, count: int) -> None:
+    journal = Journal(folder)
+    for _ in range(count):
+        with journal.locked():
+            journal.put("link-down", "x", "near", "hand", time.monotonic_ns())
+
+
+def test_two_processes_never_give_one_number_twice(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=_put_many, args=(tmp_path, 20)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(30)
+        assert process.exitcode == 0
+    assert [fault.number for fault in Journal(tmp_path).faults()] == list(range(1, 41))

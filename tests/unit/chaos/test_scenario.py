@@ -1,0 +1,143 @@
+"""Scenario files: what they say, and the words for what they must not say."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.chaos import check
+from testbed.chaos.expectations import EXPECTATIONS
+from testbed.chaos.scenario import load_scenario, schema
+from testbed.topology import clos, library
+from testbed.topology.errors import InputError
+from testbed.topology.labfile import load_lab
+from testbed.topology.sizes import payload_share
+from tests.unit.chaos import scenarios
+
+
+def refusal(folder: Path, *changes: tuple[str, str], overrides: tuple[str, ...] = ()) -> str:
+    """What loading or checking the changed scenario is refused with, without the folder's name."""
+    with pytest.raises(InputError) as caught:
+        check.check(scenarios.load(folder, *changes, overrides=overrides), scenarios.small_lab())
+    assert caught.value.exit_code == 2
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+def test_quantities_become_numbers(tmp_path: Path) -> None:
+    scenario = scenarios.load(tmp_path)
+    assert scenario.name == "case"
+    assert (scenario.duration, scenario.warmup, scenario.seed) == (10_000_000_000, 1_000_000_000, 1)
+    assert (scenario.faults[0].at, scenario.faults[0].for_) == (3_000_000_000, 1_000_000_000)
+    assert scenario.limits == {"bytes_wrong": 0, "min_goodput_fraction": 0.95, "rerouted_within": 100_000_000}
+
+
+def test_the_scenarios_that_come_with_it_fit_their_labs() -> None:
+    for name in library.names("scenarios"):
+        scenario = load_scenario(name)
+        check.check(scenario, clos.build(load_lab(scenario.lab)))
+        assert scenario.limits, name
+
+
+def test_across_pairs_every_host_with_the_same_place_in_the_next_rack(tmp_path: Path) -> None:
+    flows = [flow for _, flow in check.flows(scenarios.load(tmp_path), scenarios.small_lab())]
+    assert [flow.name for flow in flows] == ["h0>h2", "h1>h3", "h2>h0", "h3>h1"]
+    assert flows[0].offered_bps == pytest.approx(0.7 * 2 * 20e6 * payload_share())
+    assert not flows[0].full
+
+
+def test_pairs_can_be_listed_and_load_can_be_full(tmp_path: Path) -> None:
+    scenario = scenarios.load(tmp_path, ("across", "[[h0, h1], [h3, h0]]"), ("70%", "full"))
+    flows = [flow for _, flow in check.flows(scenario, scenarios.small_lab())]
+    assert [flow.name for flow in flows] == ["h0>h1", "h3>h0"]
+    assert all(flow.full for flow in flows)
+
+
+def test_transport_overrides_leave_the_labs_other_settings_alone(tmp_path: Path) -> None:
+    lab = scenarios.small_lab().spec
+    scenario = scenarios.load(tmp_path, overrides=("transport.retire_evs=false",))
+    assert scenario.transport_of(lab) == lab.transport.model_copy(update={"retire_evs": False})
+
+
+def test_an_override_reaches_into_lists(tmp_path: Path) -> None:
+    scenario = scenarios.load(tmp_path, overrides=("faults.0.at=4 s", "expect.qp_errors=0"))
+    assert scenario.faults[0].at == 4_000_000_000
+    assert scenario.limits["qp_errors"] == 0
+
+
+def test_the_schema_documents_every_expectation() -> None:
+    properties = schema()["$defs"]["Expect"]["properties"]
+    assert {name: properties[name]["description"] for name in properties} == {
+        name: row.doc for name, row in EXPECTATIONS.items()
+    }
+    assert "for" in schema()["$defs"]["FaultEntry"]["properties"]
+
+
+REFUSED = {
+    "missing link": (
+        ("p0t0-0:p0t1-1", "p0t0-0:p0t1-7"),
+        "case.yaml:11: lab small has no link 'p0t0-0:p0t1-7'; did you mean 'p0t0-0:p0t1-",
+    ),
+    "link named from the far end": (
+        ("p0t0-0:p0t1-1", "p0t1-1:p0t0-0"),
+        "case.yaml:11: the link's name is 'p0t0-0:p0t1-1'; near end first",
+    ),
+    "unknown kind": (("link-down", "link-dwon"), "case.yaml:10: no fault kind 'link-dwon'; did you mean 'link-down'?"),
+    "past the end": (("at: 3 s", "at: 12 s"), "case.yaml:13: the fault would begin at 12 s, but the run ends at 10 s"),
+    "last turn past the end": (
+        ("for: 1 s", "for: 1 s\n    every: 3 s\n    count: 4"),
+        "case.yaml:16: one of the 4 faults would begin at 12 s, but the run ends at 10 s; lower count",
+    ),
+    "overlap": (
+        ("expect:", '  - {kind: link-down, target: "p0t0-0:p0t1-1", end: far, at: 3500 ms}\nexpect:'),
+        "case.yaml:15: at 3.5 s p0t0-0:p0t1-1 is already down by the fault of 3 s; "
+        "end the first one earlier, or leave one out",
+    ),
+    "turns that overlap": (
+        ("for: 1 s", "for: 1 s\n    every: 500 ms\n    count: 2"),
+        "case.yaml:14: the next one begins before this one ends; make for less than every",
+    ),
+    "count without every": (
+        ("for: 1 s", "for: 1 s\n    count: 2"),
+        "case.yaml:15: count is 2, but nothing says how often; add every",
+    ),
+    "missing host": (("across", "[[h0, h9]]"), "case.yaml:6: 'h9' is not a host of lab small; hosts are h0 to h3"),
+    "to itself": (("across", "[[h0, h0]]"), "case.yaml:6: 'h0' would send to itself; name two hosts"),
+    "twice": (("across", "[[h0, h1], [h0, h1]]"), "case.yaml:6: h0 to h1 is here twice; leave one out"),
+    "no load": (
+        ("70%", "0%"),
+        "case.yaml:8: 'workloads[0].load': a load of 0 sends nothing; write 'full' or a fraction like '70%'",
+    ),
+    "unknown expectation": (
+        ("bytes_wrong", "bytes_worng"),
+        "case.yaml:16: unknown key 'bytes_worng'; did you mean 'bytes_wrong'?",
+    ),
+    "limit of the wrong kind": (
+        ("rerouted_within: 100 ms", "rerouted_within: 5"),
+        "case.yaml:18: 'expect.rerouted_within': 5 is not a duration; write it like '10 ms'",
+    ),
+    "only warm-up": (
+        ("warmup: 1 s", "warmup: 10 s"),
+        "case.yaml:3: the warm-up is not shorter than the run; make duration longer",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_with_file_line_and_what_would_be_right(case: str, tmp_path: Path) -> None:
+    change, message = REFUSED[case]
+    assert refusal(tmp_path, change).startswith(message)
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    lines = refusal(tmp_path, ("p0t1-1", "p0t1-9"), ("at: 3 s", "at: 30 s"), ("across", "[[h0, h0]]")).splitlines()
+    assert [line.split(":")[1] for line in lines] == ["6", "11", "13"]
+
+
+def test_what_an_override_broke_names_the_override(tmp_path: Path) -> None:
+    text = refusal(tmp_path, overrides=("faults.0.target=p9t0-0:p9t1-1",))
+    assert text.startswith("faults.0.target=p9t0-0:p9t1-1: lab small has no link")
+
+
+def test_across_needs_two_racks(tmp_path: Path) -> None:
+    lab = clos.build(scenarios.small_lab().spec.model_copy(update={"t0_groups": 1}))
+    with pytest.raises(InputError, match="'across' needs two T0 groups; give pairs as a list"):
+        check.check(scenarios.load(tmp_path, ("p0t0-0", "p0t0-0")), lab)
