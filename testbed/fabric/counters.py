@@ -12,33 +12,43 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from testbed.fabric import messages, srv6
-from testbed.fabric.netlink import Kernel
+from testbed.fabric.netlink import Kernel, RtSocket
 from testbed.fabric.plan import CONTROL_LEAF, DATA_LEAF
-from testbed.topology.clos import Port
+from testbed.topology.clos import SID_DEVICE, Port
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """One class of a port: what has left it, what it dropped, what waits in it."""
+
+    packets: int
+    bytes: int
+    dropped: int
+    backlog_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class PortStats:
-    """One port: what left and came in, what its queues dropped, and what waits in them."""
+    """One port: what left and came in, and its two queues."""
 
     tx_packets: int
     tx_bytes: int
     rx_packets: int
     rx_bytes: int
-    data_dropped: int
-    data_backlog_bytes: int
-    control_dropped: int
-    control_backlog_bytes: int
+    data: QueueStats
+    control: QueueStats
 
 
 def sid_counters(kernel: Kernel, nodes: Iterable[str]) -> dict[str, int]:
     """Packets that each switch has taken for its own uSID. A node without a counting SID has 0."""
-    return {name: _sid_packets(kernel, name) for name in nodes}
+    return {name: _sid_packets(kernel[name]) for name in nodes}
 
 
-def _sid_packets(kernel: Kernel, name: str) -> int:
+def _sid_packets(socket: RtSocket) -> int:
     packets = 0
-    for data in kernel[name].dump(messages.ROUTES):
+    device = ifinfmsg(socket.ask(messages.link_named(SID_DEVICE)))
+    device.decode()
+    for data in socket.dump(messages.routes_of(device["index"])):
         message = srv6.Srv6Route(data)
         message.decode()
         if message.get_attr("RTA_ENCAP_TYPE") == srv6.LWTUNNEL_ENCAP_SEG6_LOCAL:
@@ -49,41 +59,32 @@ def _sid_packets(kernel: Kernel, name: str) -> int:
 
 def port_stats(kernel: Kernel, nodes: Iterable[str]) -> dict[tuple[str, str], PortStats]:
     """(node, port) -> its counters, for the fabric ports of some nodes."""
-    return {(name, port): stats for name in nodes for port, stats in _node_stats(kernel, name)}
+    return {(name, port): stats for name in nodes for port, stats in _node_stats(kernel[name])}
 
 
-def _node_stats(kernel: Kernel, name: str) -> Iterable[tuple[str, PortStats]]:
+def _node_stats(socket: RtSocket) -> Iterable[tuple[str, PortStats]]:
     queues = {}
-    for data in kernel[name].dump(messages.QDISCS):
+    for data in socket.dump(messages.QDISCS):
         message = tcmsg(data)
         message.decode()
-        queue = message.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")
-        queues[message["index"], message["handle"]] = queue["drops"], queue["backlog"]
-    for data in kernel[name].dump(messages.LINKS):
+        stats = message.get_attr("TCA_STATS2")
+        basic, queue = stats.get_attr("TCA_STATS_BASIC"), stats.get_attr("TCA_STATS_QUEUE")
+        queues[message["index"], message["handle"]] = QueueStats(
+            basic["packets"], basic["bytes"], queue["drops"], queue["backlog"]
+        )
+    for data in socket.dump(messages.LINKS):
         message = ifinfmsg(data)
         message.decode()
         ifindex = message["index"]
-        if (ifindex, DATA_LEAF) not in queues:
-            continue
-        stats = message.get_attr("IFLA_STATS64")
-        yield (
-            message.get_attr("IFLA_IFNAME"),
-            PortStats(
-                stats["tx_packets"],
-                stats["tx_bytes"],
-                stats["rx_packets"],
-                stats["rx_bytes"],
-                *queues[ifindex, DATA_LEAF],
-                *queues[ifindex, CONTROL_LEAF],
-            ),
-        )
+        if (ifindex, DATA_LEAF) in queues:
+            stats = message.get_attr("IFLA_STATS64")
+            moved = stats["tx_packets"], stats["tx_bytes"], stats["rx_packets"], stats["rx_bytes"]
+            leaves = queues[ifindex, DATA_LEAF], queues[ifindex, CONTROL_LEAF]
+            yield message.get_attr("IFLA_IFNAME"), PortStats(*moved, *leaves)
 
 
 def carrier(kernel: Kernel, port: Port) -> bool:
-    """Is the port up at both of its ends?"""
-    for data in kernel[port.node].dump(messages.LINKS):
-        message = ifinfmsg(data)
-        message.decode()
-        if message["index"] == port.ifindex:
-            return bool(message["flags"] & messages.IFF_LOWER_UP)
-    return False
+    """Is the link of a port up, at both ends?"""
+    message = ifinfmsg(kernel[port.node].ask(messages.link_named(port.name)))
+    message.decode()
+    return bool(message["flags"] & messages.IFF_LOWER_UP)

@@ -7,6 +7,9 @@ leads to the same state. Nothing is sent here.
 from __future__ import annotations
 
 import errno
+import struct
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from pyroute2.netlink import nlmsg
@@ -75,6 +78,8 @@ _IFA_F_NODAD = 0x02
 _HTB_VERSION, _HTB_R2Q = 3, 10
 DSCP_SHIFT, DSCP_MASK = 22, 0x3F << 22  # in the first word of an IPv6 header
 
+_TC_IFINDEX_AT = 20  # nlmsghdr 16, family and padding 4
+
 _CREATE = NLM_F_CREATE | NLM_F_EXCL
 _REPLACE = NLM_F_CREATE | NLM_F_REPLACE
 
@@ -113,6 +118,12 @@ def _device_attributes(interface: Interface, namespace_fd: int) -> list[tuple[st
         ("IFLA_NUM_RX_QUEUES", 1),
         ("IFLA_NET_NS_FD", namespace_fd),
     ]
+
+
+@cache
+def link_named(device: str) -> Request:
+    """Ask for one device by its name; the answer is a link message."""
+    return _request(ifinfmsg(), RTM_GETLINK, 0, f"device {device}", {}, [("IFLA_IFNAME", device)])
 
 
 def sid_device(interface: Interface, kind: str) -> Request:
@@ -181,17 +192,28 @@ def _route(dst: str, kind: int, attributes: list[tuple[str, Any]]) -> Request:
 
 def qdisc(item: Qdisc, ifindex: int) -> Request:
     """A queueing discipline. It has to be absent: HTB is not replaced in place."""
+    return _on_device(_qdisc(replace(item, device="")), item.kind, item.device, ifindex)
+
+
+@cache
+def _qdisc(item: Qdisc) -> bytes:
     attributes: list[tuple[str, Any]] = [("TCA_KIND", item.kind)]
     if item.kind == "htb":
         init = {"version": _HTB_VERSION, "rate2quantum": _HTB_R2Q, "defcls": item.default_class}
         attributes.append(("TCA_OPTIONS", {"attrs": [("TCA_HTB_INIT", init | {"debug": 0, "direct_pkts": 0})]}))
     elif item.kind == "bfifo":
         attributes.append(("TCA_OPTIONS", {"limit": item.limit_bytes}))
-    return _traffic(RTM_NEWQDISC, f"{item.kind} on {item.device}", attributes, ifindex, item.handle, item.parent)
+    return _traffic(RTM_NEWQDISC, attributes, item.handle, item.parent)
 
 
 def htb_class(item: HtbClass, ifindex: int) -> Request:
     """A class; its quantum is given, so that HTB has no reason to warn about r2q."""
+    about = f"htb class {item.classid & 0xFFFF:x}"
+    return _on_device(_htb_class(replace(item, device="")), about, item.device, ifindex)
+
+
+@cache
+def _htb_class(item: HtbClass) -> bytes:
     rate, ceil = item.rate_bps // 8, item.ceil_bps // 8
     limit = (1 << 32) - 1
     parameters = {
@@ -210,18 +232,20 @@ def htb_class(item: HtbClass, ifindex: int) -> Request:
     if ceil > limit:
         options.append(("TCA_HTB_CEIL64", ceil))
     attributes = [("TCA_KIND", "htb"), ("TCA_OPTIONS", {"attrs": options})]
-    about = f"htb class {item.classid & 0xFFFF:x} on {item.device}"
-    return _traffic(RTM_NEWTCLASS, about, attributes, ifindex, item.classid, item.parent)
+    return _traffic(RTM_NEWTCLASS, attributes, item.classid, item.parent)
 
 
 def dscp_filter(item: Filter, ifindex: int) -> Request:
     """DSCP of the outer IPv6 header -> class."""
-    key = f"{item.dscp << DSCP_SHIFT:#010x}/{DSCP_MASK:#010x}+0"
-    options = [("TCA_U32_CLASSID", item.classid), ("TCA_U32_SEL", {"keys": [key]})]
+    return _on_device(_dscp_filter(item.dscp, item.classid), "DSCP filter", item.device, ifindex)
+
+
+@cache
+def _dscp_filter(dscp: int, classid: int) -> bytes:
+    key = f"{dscp << DSCP_SHIFT:#010x}/{DSCP_MASK:#010x}+0"
+    options = [("TCA_U32_CLASSID", classid), ("TCA_U32_SEL", {"keys": [key]})]
     attributes = [("TCA_KIND", "u32"), ("TCA_OPTIONS", {"attrs": options})]
-    about = f"DSCP filter on {item.device}"
-    info = U32_PRIORITY << 16 | _ETH_P_IPV6_BE
-    return _traffic(RTM_NEWTFILTER, about, attributes, ifindex, 0, ROOT_HANDLE, info)
+    return _traffic(RTM_NEWTFILTER, attributes, 0, ROOT_HANDLE, U32_PRIORITY << 16 | _ETH_P_IPV6_BE)
 
 
 def ingress_filter(item: Filter, ifindex: int, program_fd: int) -> Request:
@@ -232,16 +256,19 @@ def ingress_filter(item: Filter, ifindex: int, program_fd: int) -> Request:
         ("TCA_BPF_FLAGS", _BPF_DIRECT_ACTION),
     ]
     attributes = [("TCA_KIND", "bpf"), ("TCA_OPTIONS", {"attrs": options})]
-    about = f"ingress program on {item.device}"
-    info = BPF_PRIORITY << 16 | _ETH_P_ALL_BE
-    return _traffic(RTM_NEWTFILTER, about, attributes, ifindex, 1, CLSACT_INGRESS, info)
+    message = _traffic(RTM_NEWTFILTER, attributes, 1, CLSACT_INGRESS, BPF_PRIORITY << 16 | _ETH_P_ALL_BE)
+    return _on_device(message, "ingress program", item.device, ifindex)
 
 
-def _traffic(
-    kind: int, about: str, attributes: list[tuple[str, Any]], ifindex: int, handle: int, parent: int, info: int = 0
-) -> Request:
-    fields = {"family": 0, "index": ifindex, "handle": handle, "parent": parent, "info": info}
-    return _request(tcmsg(), kind, NLM_F_ACK | _CREATE, about, fields, attributes)
+def _traffic(kind: int, attributes: list[tuple[str, Any]], handle: int, parent: int, info: int = 0) -> bytes:
+    """A traffic control message for no device yet: all ports of a kind have the same ones but for the ifindex."""
+    fields = {"family": 0, "index": 0, "handle": handle, "parent": parent, "info": info}
+    return _request(tcmsg(), kind, NLM_F_ACK | _CREATE, "", fields, attributes).message
+
+
+def _on_device(message: bytes, about: str, device: str, ifindex: int) -> Request:
+    with_ifindex = message[:_TC_IFINDEX_AT] + struct.pack("=i", ifindex) + message[_TC_IFINDEX_AT + 4 :]
+    return Request(with_ifindex, f"{about} on {device}")
 
 
 def _dump(message: nlmsg, kind: int, about: str, fields: dict[str, Any], *tolerated: int) -> Request:
@@ -251,15 +278,25 @@ def _dump(message: nlmsg, kind: int, about: str, fields: dict[str, Any], *tolera
 LINKS = _dump(ifinfmsg(), RTM_GETLINK, "devices", {})
 ADDRESSES = _dump(ifaddrmsg(), RTM_GETADDR, "addresses", {"family": AF_INET6})
 NEIGHBOURS = _dump(ndmsg(), RTM_GETNEIGH, "neighbours", {"family": AF_INET6})
-ROUTES = _dump(srv6.Srv6Route(), RTM_GETROUTE, "routes", {"family": AF_INET6}, errno.ENOENT)
+ROUTES = _dump(srv6.Srv6Route(), RTM_GETROUTE, "routes", {"family": AF_INET6})
 QDISCS = _dump(tcmsg(), RTM_GETQDISC, "qdiscs", {})
 
 
+@cache
+def routes_of(ifindex: int) -> Request:
+    """Dump the routes of the main table that use a device (the kernel filters)."""
+    attributes = [("RTA_OIF", ifindex)]
+    fields = {"family": AF_INET6, "table": TABLE_MAIN}
+    return _request(srv6.Srv6Route(), RTM_GETROUTE, NLM_F_DUMP, "reading routes", fields, attributes)
+
+
+@cache
 def classes_of(ifindex: int) -> Request:
     """Dump the classes of a device."""
     return _dump(tcmsg(), RTM_GETTCLASS, "classes", {"index": ifindex})
 
 
+@cache
 def filters_of(ifindex: int, parent: int) -> Request:
     """Dump the filters of a device below `parent`; a device without that qdisc has none."""
     return _dump(tcmsg(), RTM_GETTFILTER, "filters", {"index": ifindex, "parent": parent}, errno.EINVAL)

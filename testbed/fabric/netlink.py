@@ -123,6 +123,16 @@ class RtSocket:
         struct.pack_into("=I", message, 8, self._sequence)
         return bytes(message)
 
+    def ask(self, request: Request) -> bytes:
+        """The one message that answers a request for one object. Raises KernelError when there is no such object."""
+        self._socket.send(self._stamped(request))
+        while True:
+            for kind, flags, sequence, message in _messages(self._socket.recv(_RECEIVE_BYTES)):
+                if sequence == self._sequence:
+                    if kind == _NLMSG_ERROR:
+                        raise self._refusal(request, *_error(flags, message))
+                    return message
+
     def dump(self, request: Request) -> list[bytes]:
         """All messages that answer a dump request; asked again when the kernel says that it changed meanwhile."""
         for _ in range(_DUMP_TRIES):
