@@ -25,6 +25,7 @@ from agents.mrc.ev_set import Ev
 from agents.mrc.scoreboard import Fate, Scoreboard, Sent
 
 _VAR_FACTOR = 4
+_LOW_SAMPLES = 128  # more than wait in one batch when this agent is late
 _STRETCH_STEP = 1.5
 _STRETCH_MAX = 4.0
 _STRETCH_DECAY = 1 / 4096  # per sample
@@ -33,9 +34,12 @@ _STRETCH_DECAY = 1 / 4096  # per sample
 class _Plane:
     """What is known of a plane as a whole; the fallback for EVs without samples."""
 
-    __slots__ = ("front_ns", "rtt_ns", "var_ns")
+    __slots__ = ("front_ns", "low_ns", "next_low_ns", "rtt_ns", "samples", "var_ns")
 
     def __init__(self) -> None:
+        self.low_ns = 0  # the shortest round trip lately
+        self.next_low_ns = 0  # of the samples that will replace it
+        self.samples = 0
         self.front_ns = 0  # a packet that should have arrived before this moment had the time to
         self.rtt_ns = 0
         self.var_ns = 0
@@ -60,8 +64,8 @@ class LossDetector:
         """The report at `now` shows that this very transmission arrived. Returns its round trip time."""
         ev = record.ev
         sample = now - record.sent_ns
-        self._advance(ev, record.sent_ns, sample)
         self._sample(ev, sample)
+        self._advance(ev, record.sent_ns, sample)
         flight = ev.flight
         while flight and flight[0].fate is not Fate.FLYING:
             flight.popleft()
@@ -140,10 +144,12 @@ class LossDetector:
         return max(self._rto_min_ns, slowest or 3 * self._initial_rtt_ns)
 
     def _advance(self, ev: Ev, sent_ns: int, sample: int) -> None:
-        """Move the fronts: to where the packet was expected to arrive, or to its arrival if it was quicker."""
+        """Move the fronts to when that packet can have arrived at the soonest.
+
+        Not to when its report came: this agent may have been late to read it, and that is no path's fault.
+        """
         plane = self._planes[ev.plane]
-        expected = ev.rtt_ns or plane.rtt_ns or sample
-        front = sent_ns + (sample if sample < expected else expected)
+        front = sent_ns + (plane.low_ns or sample)
         if front > plane.front_ns:
             plane.front_ns = front
             if front > self._front_ns:
@@ -153,6 +159,16 @@ class LossDetector:
         if not self._min_rtt_ns or sample < self._min_rtt_ns:
             self._min_rtt_ns = sample
         plane = self._planes[ev.plane]
+        if not plane.samples:
+            plane.next_low_ns = sample
+        plane.samples += 1
+        if sample < plane.next_low_ns:
+            plane.next_low_ns = sample
+        if plane.samples == _LOW_SAMPLES:
+            plane.low_ns = plane.next_low_ns
+            plane.samples = 0
+        elif sample < plane.low_ns or not plane.low_ns:
+            plane.low_ns = sample
         if plane.rtt_ns:
             difference = sample - plane.rtt_ns
             plane.rtt_ns += difference >> 3

@@ -306,14 +306,20 @@ class Requester:
         if self._expiries >= self._config.linear_retries + self._config.exponential_retries:
             self.failed = f"retries exhausted: {self._expiries} timeouts without progress"
             return
-        rto_ns = self._detector.rto_ns()
+        # Reports have come since a packet should have arrived: it is lost. None has: the peer is silent, no path is to
+        # blame, and more than the oldest packet would only be more to wait for when it speaks again.
+        oldest: Sent | None = None
+        due_ns = now - self._detector.rto_ns()
         for plane in range(self._planes):
             for record in self._board.flying(plane):
-                if record.sent_ns + rto_ns > now:
+                if record.sent_ns > due_ns:
                     break
-                # Without any report since it should have arrived, the peer is silent, and no path is to blame.
-                heard = self._last_report_ns > record.sent_ns + self._detector.patience_ns(record.ev)
-                self._lose(record, "timeout", now, condemn=heard)
+                if self._last_report_ns > record.sent_ns + self._detector.patience_ns(record.ev):
+                    self._lose(record, "timeout", now, condemn=True)
+                elif oldest is None or record.sent_ns < oldest.sent_ns:
+                    oldest = record
+        if oldest is not None:
+            self._lose(oldest, "timeout", now, condemn=False)
         self._expire(now)
 
     def _progress(self, now: int) -> None:
