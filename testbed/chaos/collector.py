@@ -11,7 +11,17 @@ from typing import Any
 
 from testbed.chaos.traffic import Ends
 from testbed.lab.agents import AgentGroup
-from testbed.measure.record import EvChanged, EvCount, Machine, PacketLost, PortChanged, QpFailed, Received, RunEvent
+from testbed.measure.record import (
+    CarrierChanged,
+    EvChanged,
+    EvCount,
+    Machine,
+    PacketLost,
+    PortChanged,
+    QpFailed,
+    Received,
+    RunEvent,
+)
 from testbed.measure.recorder import Recorder
 
 Fields = dict[str, Any]
@@ -88,8 +98,8 @@ class Collector:
     def _event(self, host: str, fields: Fields) -> RunEvent | None:
         """An agent's event as the run's; None for what belongs to no flow."""
         t_ns = fields["now_ns"]
-        if fields["kind"] == "PortChanged" and "qpn" not in fields:
-            return PortChanged(t_ns, host, fields["port"], fields["up"], "carrier", "")
+        if fields["kind"] == "CarrierChanged":
+            return CarrierChanged(t_ns, host, fields["port"], fields["up"])
         key = (host, fields["qpn"])
         sender = self._senders.get(key)
         flow = sender or self._receivers.get(key)

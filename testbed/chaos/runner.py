@@ -184,7 +184,7 @@ class _Runner:
         witness.look()
         collector.collect()
         run.faults = witness.faults_during(run)
-        run.totals = traffic.totals({host: totals["qps"] for host, totals in collector.totals.items()})
+        run.totals = traffic.totals(collector.totals)
         traffic.disconnect()
 
 

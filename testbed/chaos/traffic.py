@@ -83,8 +83,9 @@ class Traffic:
             workload["drained"] for status in statuses for workload in status["workloads"] if workload["role"] == "send"
         )
 
-    def totals(self, counters: dict[str, Fields]) -> dict[str, FlowTotals]:
-        """By flow, from the workloads' reports and the queue pairs' counters (host -> qpn as text -> counter)."""
+    def totals(self, agents: dict[str, Fields]) -> dict[str, FlowTotals]:
+        """By flow, from the reports of the workloads and the totals that `collect` gives for each host."""
+        counters = {(host, qp["qpn"]): qp for host, totals in agents.items() for qp in totals["qps"]}
         reports = {
             (host, report["qpn"], report["role"]): report
             for host, status in self._agents.call("workload-status").items()
@@ -94,7 +95,7 @@ class Traffic:
         for ends in self.ends:
             sent = reports[ends.flow.src, ends.src_qpn, "send"]
             received = reports[ends.flow.dst, ends.dst_qpn, "receive"]
-            sender, receiver = counters[ends.flow.src][str(ends.src_qpn)], counters[ends.flow.dst][str(ends.dst_qpn)]
+            sender, receiver = counters[ends.flow.src, ends.src_qpn], counters[ends.flow.dst, ends.dst_qpn]
             totals[ends.flow.name] = FlowTotals(
                 bytes_sent=sent["bytes_posted"],
                 bytes_delivered=received["bytes_delivered"],

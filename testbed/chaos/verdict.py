@@ -1,10 +1,13 @@
 """The verdict of a run: pass, fail, or invalid when the machine and not the fabric was the bottleneck.
 
-An overloaded machine excuses a missed expectation, and it also voids a good one: with packets dropped by the machine
-the figures are not the network's. It never excuses a wrong byte.
+Two ways in which the machine can be at fault. Packets that the machine dropped and events that were never collected are
+in the figures, whatever these say: such a run is void. A busy CPU and late agents only make a run worse: they excuse
+what was missed, and are a warning where nothing was. Nothing excuses a wrong byte.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from testbed.chaos.expectations import EXPECTATIONS, judge
 from testbed.measure.judgement import Judgement, Verdict
@@ -19,21 +22,27 @@ _SLOWER = "lower the lab's rates or the load, or run fewer hosts"
 _ALONE = f"end other work on this machine, or {_SLOWER}"
 
 
-def overload(run: Run) -> list[str]:
-    """What the machine lacked during the run, each with advice; empty when it kept up."""
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """Something that the machine lacked, with advice; `voids` the figures, or only excuses what was missed."""
+
+    what: str
+    voids: bool
+
+
+def overloads(run: Run) -> list[Overload]:
+    """What the machine lacked during the run; empty when it kept up."""
     machine = run.machine
     agent_seconds = max((run.stop_ns - run.start_ns) / 1e9 * machine.agents, 1e-9)
+    late = machine.late_timers / agent_seconds > LATE_TIMERS_PER_AGENT_SECOND
     found = [
-        (machine.socket_drops > 0, f"{machine.socket_drops} packets were dropped at the agents' sockets; {_SLOWER}"),
-        (machine.softnet_drops > 0, f"the kernel dropped {machine.softnet_drops} packets before forwarding; {_SLOWER}"),
-        (machine.cpu_fraction >= CPU_LIMIT, f"the CPUs were {machine.cpu_fraction:.0%} busy; {_ALONE}"),
-        (
-            machine.late_timers / agent_seconds > LATE_TIMERS_PER_AGENT_SECOND,
-            f"agents woke up late {machine.late_timers} times; {_ALONE}",
-        ),
-        (machine.events_dropped > 0, f"{machine.events_dropped} events of agents were not collected in time; {_ALONE}"),
+        (machine.socket_drops > 0, True, f"{machine.socket_drops} packets were dropped at agents' sockets; {_SLOWER}"),
+        (machine.softnet_drops > 0, True, f"the kernel dropped {machine.softnet_drops} packets unseen; {_SLOWER}"),
+        (machine.events_dropped > 0, True, f"{machine.events_dropped} events of agents were lost; {_ALONE}"),
+        (machine.cpu_fraction >= CPU_LIMIT, False, f"the CPUs were {machine.cpu_fraction:.0%} busy; {_ALONE}"),
+        (late, False, f"agents woke up late {machine.late_timers} times; {_ALONE}"),
     ]
-    return [reason for holds, reason in found if holds]
+    return [Overload(what, voids) for holds, voids, what in found if holds]
 
 
 def decide(run: Run, limits: dict[str, float]) -> Judgement:
@@ -41,9 +50,11 @@ def decide(run: Run, limits: dict[str, float]) -> Judgement:
     judged = judge(run, limits)
     missed = [row.name for row in judged if not row.ok]
     inexcusable = [name for name in missed if not EXPECTATIONS[name].excusable]
-    invalid = [*([run.interrupted] if run.interrupted else []), *overload(run)]
+    overloaded = overloads(run)
+    machine = [*([run.interrupted] if run.interrupted else []), *(overload.what for overload in overloaded)]
+    void = bool(run.interrupted) or any(overload.voids for overload in overloaded)
     if inexcusable:
-        return Judgement("fail", [*inexcusable, *invalid], judged)
-    if invalid:
-        return Judgement("invalid", invalid, judged)
-    return Judgement("fail" if missed else "pass", missed, judged)
+        return Judgement("fail", inexcusable, judged, warnings=machine)
+    if void or (missed and machine):
+        return Judgement("invalid", machine, judged)
+    return Judgement("fail" if missed else "pass", missed, judged, warnings=machine)

@@ -41,8 +41,12 @@ class Judged:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict, with the reasons of an invalid run or the names of the expectations that were missed."""
+    """The verdict, with the reasons of an invalid run or the names of the expectations that were missed.
+
+    `warnings` tell what the machine lacked where that did not decide.
+    """
 
     verdict: Verdict
     reasons: list[str] = field(default_factory=list)
     expectations: list[Judged] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)

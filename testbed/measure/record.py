@@ -78,12 +78,17 @@ class EvChanged(RunEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class PortChanged(RunEvent):
-    """At `host` a plane went or came back.
+class CarrierChanged(RunEvent):
+    """The NIC of `host` saw the carrier of a port go or come back."""
 
-    `end` is `carrier` when the NIC itself saw its port change; then `flow` is empty. It is `own` or `peer` when a queue
-    pair of `flow` gave the plane up or took it back, because of the port at its own end or at the other one.
-    """
+    host: str
+    plane: int
+    up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PortChanged(RunEvent):
+    """At `host` a queue pair of `flow` gave a plane up, or took it back, because of its `own` port or its `peer`'s."""
 
     host: str
     plane: int
@@ -204,15 +209,14 @@ class Run:
         return (event for event in self.events if isinstance(event, EvChanged))
 
     def port_changes(self) -> Iterator[PortChanged]:
-        """The changes of NIC ports, and of the planes that queue pairs gave up for them."""
+        """The planes that queue pairs gave up and took back."""
         return (event for event in self.events if isinstance(event, PortChanged))
 
     def port_owner(self, change: PortChanged) -> str:
         """The host whose port it is that changed."""
-        if change.end != "peer":
-            return change.host
         flow = self._flows_by_name[change.flow]
-        return flow.dst if change.host == flow.src else flow.src
+        peer = flow.dst if change.host == flow.src else flow.src
+        return peer if change.end == "peer" else change.host
 
     @cached_property
     def _flows_by_name(self) -> dict[str, Flow]:

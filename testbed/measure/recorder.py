@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from testbed.measure.record import (
+    CarrierChanged,
     EvChanged,
     EvCount,
     FaultActed,
@@ -30,7 +31,8 @@ EVENTS_FILE = "events.jsonl"
 _EVENT_NAMES: dict[type[RunEvent], str] = {
     PacketLost: "packet-lost",
     EvChanged: "ev-changed",
-    PortChanged: "port-changed",
+    CarrierChanged: "carrier-changed",
+    PortChanged: "plane-changed",
     QpFailed: "qp-failed",
     FaultActed: "fault",
 }

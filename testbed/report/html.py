@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from testbed.measure import evmap, faults, phases, series
 from testbed.measure.judgement import Judgement, show
-from testbed.measure.record import EvChanged, FaultActed, PortChanged, QpFailed, Run, RunEvent
+from testbed.measure.record import CarrierChanged, EvChanged, FaultActed, PortChanged, QpFailed, Run, RunEvent
 from testbed.report import figures, summary
 from testbed.topology.units import format_duration, format_rate
 
@@ -56,6 +56,7 @@ def _context(run: Run, judgement: Judgement) -> dict[str, Any]:
         "spec": run.clos.spec,
         "summary": summary.summarise(run, judgement),
         "verdict": judgement.verdict,
+        "warnings": judgement.warnings,
         "verdict_words": words + "; ".join(judgement.reasons) if judgement.verdict != "pass" else words,
         "expectations": [(row, show(row.limit, row.unit), show(row.value, row.unit)) for row in judgement.expectations],
         "goodput_svg": Markup(figures.goodput(run)) if _drawable(edges) else None,
@@ -82,7 +83,7 @@ def _event_row(run: Run, event: RunEvent) -> _EventRow | None:
     match event:
         case FaultActed(active=active):
             what = f"{event.kind} {event.target} ({event.end} end) {'put in' if active else 'undone'}"
-        case PortChanged(end="carrier"):
+        case CarrierChanged():
             what = f"{event.host}: carrier of plane {event.plane} {'is back' if event.up else 'is lost'}"
         case PortChanged():
             change = "taken back" if event.up else "given up"

@@ -26,6 +26,7 @@ def summarise(run: Run, judgement: Judgement) -> dict[str, Any]:
         "seed": run.seed,
         "verdict": judgement.verdict,
         "reasons": judgement.reasons,
+        "warnings": judgement.warnings,
         "expectations": [_expectation(row) for row in judgement.expectations],
         "flows": [_flow(run, flow) for flow in run.flows],
         "faults": [_fault(run, cost) for cost in faults.costs(run)],

@@ -36,7 +36,7 @@ def test_events_say_what_they_are(tmp_path: Path) -> None:
         ):
             recorder.event(event)
     rows = lines(tmp_path / EVENTS_FILE)
-    assert [row["event"] for row in rows] == ["packet-lost", "port-changed", "fault"]
+    assert [row["event"] for row in rows] == ["packet-lost", "plane-changed", "fault"]
     assert rows[0]["sent_ns"] == ns(1)
     assert rows[2]["done_ns"] == ns(3.001)
     assert len(run.events) == 3
