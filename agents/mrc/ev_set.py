@@ -164,7 +164,7 @@ class EvSet:
         if self._paths_in_use == 1:
             avoid_path = -1
         skip_passed = False
-        for _ in range(2):  # what is left of this round, then a new one
+        for _ in range(3):  # what is left of this round, a new one, and another when all EVs were SKIP in that one
             order = self._order
             at = len(order) - 1
             only_avoided = True

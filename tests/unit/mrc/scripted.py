@@ -1,0 +1,100 @@
+"""Two NICs and a wire between them that follows a script: each packet goes where the test's rule says, and when.
+
+A rule gets every packet and returns when it arrives, as a list of delays in ns: [] loses it, two entries double it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+from random import Random
+from typing import Any, TypeVar
+
+from agents.memory import Region
+from agents.mrc.config import MrcConfig
+from agents.mrc.qp import MrcQueuePair
+from agents.nic import Nic, NicConfig
+from agents.transport import Event, Write
+from agents.wire.packet import Packet, parse
+
+US = 1000  # ns
+ONE_WAY_NS = 3 * US
+
+Rule = Callable[[int, Packet], list[int]]  # (sending host, packet) -> delays
+EventT = TypeVar("EventT", bound=Event)
+
+
+def on_time(host: int, packet: Packet) -> list[int]:
+    """The rule of a wire without faults."""
+    return [ONE_WAY_NS]
+
+
+class ScriptedPair:
+    """Host 0 and the last host, each with a NIC, and one queue pair between them."""
+
+    def __init__(
+        self, *, seed: int = 1, planes: int = 2, t1s: int = 4, same_rack: bool = False, **options: Any
+    ) -> None:
+        """`options` are settings of MrcConfig at both ends."""
+        hosts_per_t0 = 2 if same_rack else 1
+        shape = {"planes": planes, "t1s_per_plane": t1s, "hosts_per_t0": hosts_per_t0}
+        shape["t0_groups"] = 1 if same_rack else 2
+        self.nics = [Nic(NicConfig(host=host, **shape), Random(seed + host)) for host in range(2)]
+        self.now = 0
+        self.rule: Rule = on_time
+        self.seen: list[tuple[int, Packet]] = []  # every packet that was handed to the wire, and by whom
+        self.events: list[tuple[int, Event]] = []  # every event, and whose
+        self._arrivals: list[tuple[int, int, int, int, bytes]] = []  # heap of (when, serial, host, port, bytes)
+        self._serial = count()
+        config = MrcConfig.dilated(1, **{"probe_interval_ns": 50 * US, **options})
+        self.qps: list[MrcQueuePair] = [self.nics[host].create_qp(1 - host, options=config) for host in range(2)]
+        for host in range(2):
+            far = self.qps[1 - host]
+            self.nics[host].connect(self.qps[host].qpn, far.qpn, far.start_psn)
+
+    def post(
+        self, data: bytes, region: Region, *, offset: int = 0, immediate: int | None = None, wr_id: int = 0
+    ) -> None:
+        """Host 0 writes to a region of host 1."""
+        self.qps[0].post(Write(wr_id, memoryview(data), region.address + offset, region.rkey, immediate))
+
+    def run(self, for_ns: int = 10_000 * US) -> None:
+        """Let everything happen that happens within that time."""
+        end = self.now + for_ns
+        self._settle()
+        while True:
+            due = [timer for nic in self.nics if (timer := nic.next_timer()) is not None]
+            if self._arrivals:
+                due.append(self._arrivals[0][0])
+            if not due or min(due) > end:
+                break
+            self.now = max(self.now, min(due))
+            while self._arrivals and self._arrivals[0][0] <= self.now:
+                _, _, host, port, data = heapq.heappop(self._arrivals)
+                self.nics[host].receive(port, data, self.now)
+            for nic in self.nics:
+                timer = nic.next_timer()
+                if timer is not None and timer <= self.now:
+                    nic.handle_timer(self.now)
+            self._settle()
+        self.now = end
+
+    def _settle(self) -> None:
+        for host, nic in enumerate(self.nics):
+            self.events += [(host, event) for event in nic.events()]
+            for datagram in nic.datagrams_to_send(self.now):
+                data = b"".join(datagram.buffers)
+                packet = parse(data)
+                self.seen.append((host, packet))
+                for delay_ns in self.rule(host, packet):
+                    when = self.now + delay_ns
+                    heapq.heappush(self._arrivals, (when, next(self._serial), 1 - host, datagram.port, data))
+
+    def of_kind(self, kind: type[EventT], host: int = 0) -> list[EventT]:
+        """The events of one kind at one host, oldest first."""
+        return [event for whose, event in self.events if whose == host and isinstance(event, kind)]
+
+    def sent(self, kind: type, host: int = 0) -> list[Packet]:
+        """The packets with this kind of body that a host has sent."""
+        return [packet for whose, packet in self.seen if whose == host and isinstance(packet.body, kind)]
