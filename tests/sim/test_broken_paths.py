@@ -119,7 +119,7 @@ def test_with_the_retiring_of_evs_off_losses_go_on() -> None:
     assert lost[False] > 4 * lost[True]
 
 
-@pytest.mark.parametrize("which", ["b"])
+@pytest.mark.parametrize("which", ["a", "b"])
 def test_a_host_that_gets_no_cpu_for_a_while_condemns_no_path(which: str) -> None:
     """A late wake-up is not evidence: packets have arrived, they have only not been looked at."""
     pair = Pair(seed=9, planes=4, t1s=4)
