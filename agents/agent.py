@@ -84,12 +84,16 @@ class Agent:
 
     def next_timer(self) -> int | None:
         """When the next thing is due, in ns."""
-        due = [one.deadline_ns for one in self._probe_rounds]
-        if self.connections:
-            due.append(self.telemetry.next_timer())
-            for connection in self.connections.values():
-                due += [at for one in connection.workloads.values() if (at := one.next_timer()) is not None]
-        return min(due, default=None)
+        first = self.telemetry.next_timer() if self.connections else None
+        for connection in self.connections.values():
+            for workload in connection.workloads.values():
+                due = workload.next_timer()
+                if due is not None and (first is None or due < first):
+                    first = due
+        for probe_round in self._probe_rounds:
+            if first is None or probe_round.deadline_ns < first:
+                first = probe_round.deadline_ns
+        return first
 
     def handle_timer(self, now: int) -> None:
         """Do what is due at `now`."""

@@ -18,15 +18,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agents.rawio.carrier import CarrierMonitor
-from agents.rawio.libc import Timer
+from agents.rawio.libc import Waiter
 from agents.rawio.port import Port, Sent
 from agents.transport import Datagram, Event
 
 _NS_PER_MS = 1_000_000
+_NS_PER_S = 1_000_000_000
 
 LATE_NS = 5 * _NS_PER_MS  # a wake-up later than this counts as late
-CARRIER_BUSY_NS = 2 * _NS_PER_MS  # between looks at the carriers while packets flow
-CARRIER_IDLE_NS = 20 * _NS_PER_MS  # and when none has for `_IDLE_AFTER_NS`: a look costs a wake-up of the process
+# Between looks at the carriers: when there is a turn anyway; when the process is woken up for it; and that when no
+# packet has come or gone for `_IDLE_AFTER_NS`, since a lab has many agents.
+CARRIER_LOOK_NS = 1 * _NS_PER_MS
+CARRIER_BUSY_NS = 3 * _NS_PER_MS
+CARRIER_IDLE_NS = 20 * _NS_PER_MS
 _IDLE_AFTER_NS = 200 * _NS_PER_MS
 _QUEUE_RETRY_NS = 1 * _NS_PER_MS  # a full queue behind the socket does not say when it has room again
 
@@ -34,7 +38,6 @@ _RECEIVE_BATCH = 32  # packets of one port in one turn
 _RECEIVE_BATCH_LATE = 2048  # the same after a late wake-up: all there is, within reason
 _SEND_BATCH = 64
 _LARGEST_PACKET_BYTES = 16 << 10
-_MAX_READY = 64
 
 
 class Nic(Protocol):
@@ -75,7 +78,8 @@ def now_ns() -> int:
 class Loop:
     """Drives `nic` over `ports` (port number = index), and `application` with what the NIC reports."""
 
-    def __init__(self, nic: Nic, ports: Sequence[Port], application: Application) -> None:
+    def __init__(self, nic: Nic, ports: Sequence[Port], application: Application, moderation_ns: int = 0) -> None:
+        """`moderation_ns`: turns are at least so far apart, as a NIC moderates its interrupts, to do more in each."""
         self.counters = LoopCounters()
         self.carrier = CarrierMonitor([port.spec.ifname for port in ports])
         self._nic = nic
@@ -87,18 +91,17 @@ class Loop:
         self._more_to_send = False
         self._deadline_ns: int | None = None
         self._buffer = memoryview(bytearray(_LARGEST_PACKET_BYTES))
-        self._timer = Timer()
-        self._epoll = select.epoll()
+        self._moderation_ns = moderation_ns
+        self._waiter = Waiter()
         self._watched: dict[int, Callable[[int], None]] = {}
-        self._epoll.register(self._timer.fileno(), select.EPOLLIN)
         self._receivers = {port.receiver.fileno(): number for number, port in enumerate(ports)}
         self._senders = {port.data_sender.fileno(): number for number, port in enumerate(ports)}
         for fd in self._receivers:
-            self._epoll.register(fd, select.EPOLLIN)
+            self._waiter.register(fd, select.EPOLLIN)
         for fd in self._senders:
-            self._epoll.register(fd, 0)
+            self._waiter.register(fd, 0)
         now = now_ns()
-        self._carrier_due_ns = self._last_packet_ns = now
+        self._turn_ns = self._carrier_due_ns = self._carrier_seen_ns = self._last_packet_ns = now
         for number, up in enumerate(self.carrier.up):
             if not up:
                 nic.set_port_up(number, False, now)
@@ -106,15 +109,15 @@ class Loop:
     def watch(self, fd: int, mask: int, callback: Callable[[int], None]) -> None:
         """Call `callback(epoll events)` in the turns in which `fd` is ready; a second call changes the mask."""
         if fd in self._watched:
-            self._epoll.modify(fd, mask)
+            self._waiter.modify(fd, mask)
         else:
-            self._epoll.register(fd, mask)
+            self._waiter.register(fd, mask)
         self._watched[fd] = callback
 
     def unwatch(self, fd: int) -> None:
         """Forget `fd`; call it before closing it."""
         if self._watched.pop(fd, None) is not None:
-            self._epoll.unregister(fd)
+            self._waiter.unregister(fd)
 
     def stop(self) -> None:
         """Let `run` return after the current turn; safe in a signal handler."""
@@ -128,10 +131,10 @@ class Loop:
     def turn(self) -> None:
         """Wait for something to do, and do it."""
         ready = self._wait()
-        now = now_ns()
+        self._turn_ns = now = now_ns()
         late = self._note_lateness(now)
         writable: list[int] = []
-        for fd, mask in ready:
+        for mask, fd in ready:
             if fd in self._receivers:
                 if not late:
                     self._receive(self._receivers[fd], _RECEIVE_BATCH)
@@ -143,7 +146,7 @@ class Loop:
             for number in range(len(self._ports)):
                 self._receive(number, _RECEIVE_BATCH_LATE)
         now = now_ns()
-        if now >= self._carrier_due_ns:
+        if now >= self._carrier_due_ns or now - self._carrier_seen_ns >= CARRIER_LOOK_NS:
             self._look_at_carriers(now)
         due = self._nic.next_timer()
         if due is not None and due <= now:
@@ -159,20 +162,21 @@ class Loop:
 
     def close(self) -> None:
         """Close what the loop itself has opened; ports and watched descriptors belong to others."""
-        self._epoll.close()
-        self._timer.close()
+        self._waiter.close()
         self.carrier.close()
 
     def _wait(self) -> list[tuple[int, int]]:
         self.counters.turns += 1
         if self._more_to_send:
             self._deadline_ns = None
-            return self._epoll.poll(0, _MAX_READY)
+            return self._waiter.wait(0)
         wanted = [self._carrier_due_ns, *self._retry_ns.values()]
         wanted += [at for at in (self._nic.next_timer(), self._application.next_timer()) if at is not None]
         self._deadline_ns = min(wanted)
-        self._timer.arm(self._deadline_ns)
-        return self._epoll.poll(-1, _MAX_READY)
+        pause_ns = self._turn_ns + self._moderation_ns - now_ns()
+        if pause_ns > 0:
+            time.sleep(pause_ns / _NS_PER_S)
+        return self._waiter.wait(self._deadline_ns - now_ns())
 
     def _note_lateness(self, now: int) -> bool:
         if self._deadline_ns is None or now - self._deadline_ns <= LATE_NS:
@@ -197,6 +201,7 @@ class Loop:
             self._nic.set_port_up(number, up, now)
             self._application.on_carrier(number, up, now)
         idle = now - self._last_packet_ns > _IDLE_AFTER_NS
+        self._carrier_seen_ns = now
         self._carrier_due_ns = now + (CARRIER_IDLE_NS if idle else CARRIER_BUSY_NS)
 
     def _drain_events(self, now: int) -> None:
@@ -232,7 +237,7 @@ class Loop:
         self._kept[datagram.port] = datagram
         self._nic.set_port_ready(datagram.port, False)
         if result is Sent.FULL:
-            self._epoll.modify(port.data_sender.fileno(), select.EPOLLOUT | select.EPOLLONESHOT)
+            self._waiter.modify(port.data_sender.fileno(), select.EPOLLOUT | select.EPOLLONESHOT)
         else:
             self._retry_ns[datagram.port] = now + _QUEUE_RETRY_NS
         return False
