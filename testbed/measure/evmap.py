@@ -1,17 +1,19 @@
 """The EV map: for each path through the fabric (plane, T1), when senders had it out of use, and what they lost on it.
 
-Replayed from the senders' events of state changes; an EV is in use until an event says otherwise.
+Replayed from the senders' events: an EV is in use until it is retired, or its plane is given up with a NIC port.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from agents.wire import ev as entropy
 from testbed.measure.record import GOOD_STATES, Run
 
 Path = tuple[int, int]  # (plane, T1)
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ def rows(run: Run, edges: Sequence[int]) -> list[PathRow]:
     found = []
     for (plane, t1), times in bins.items():
         full = evs[plane, t1]
-        share = [time / full / (edges[i + 1] - edges[i]) for i, time in enumerate(times)]
+        share = [min(1.0, time / full / (edges[i + 1] - edges[i])) for i, time in enumerate(times)]
         whole = sum(times) / full / (edges[-1] - edges[0])
         found.append(PathRow(plane, t1, losses[plane, t1], share, whole))
     return found
@@ -64,12 +66,27 @@ def _evs_per_path(run: Run) -> dict[Path, int]:
 
 def _out_of_use(run: Run) -> Iterator[tuple[Path, int, int]]:
     """(path, since, until) of each stretch in which some flow had an EV of the path out of use."""
-    since: dict[tuple[str, int], int] = {}
-    for change in sorted(run.ev_changes(), key=lambda change: change.t_ns):
-        key = (change.flow, change.ev)
-        if change.new not in GOOD_STATES:
-            since.setdefault(key, change.t_ns)
+    senders = {flow.name: flow.src for flow in run.flows}
+    evs = [((change.flow, change.ev), change.new in GOOD_STATES, change.t_ns) for change in run.ev_changes()]
+    planes = [
+        ((change.flow, change.plane, change.end), change.up, change.t_ns)
+        for change in run.port_changes()
+        if change.host == senders[change.flow]
+    ]
+    for (_, ev), since_ns, until_ns in _stretches(evs, run.stop_ns):
+        yield _path(ev), since_ns, until_ns
+    for (_, plane, _), since_ns, until_ns in _stretches(planes, run.stop_ns):
+        for t1 in range(run.clos.spec.t1s_per_plane):
+            yield (plane, t1), since_ns, until_ns
+
+
+def _stretches(changes: Iterable[tuple[Key, bool, int]], stop_ns: int) -> Iterator[tuple[Key, int, int]]:
+    """(key, since, until) of each stretch between a change to False and the next one to True, or the stop."""
+    since: dict[Key, int] = {}
+    for key, in_use, t_ns in sorted(changes, key=lambda change: change[2]):
+        if not in_use:
+            since.setdefault(key, t_ns)
         elif key in since:
-            yield _path(change.ev), since.pop(key), change.t_ns
-    for (_, ev), since_ns in since.items():
-        yield _path(ev), since_ns, run.stop_ns
+            yield key, since.pop(key), t_ns
+    for key, since_ns in since.items():
+        yield key, since_ns, stop_ns

@@ -23,7 +23,7 @@ GOODPUT_BIN_NS = 100_000_000
 EVMAP_BIN_NS = 100_000_000
 
 # Okabe and Ito's colours: eight planes that colour-blind readers can tell apart, too.
-_PLANE_COLOURS = ("#0072B2", "#56B4E9", "#009E73", "#F0E442", "#E69F00", "#D55E00", "#CC79A7", "#999999")
+_PLANE_COLOURS = ("#0072B2", "#56B4E9", "#009E73", "#E9DC6B", "#E69F00", "#D55E00", "#CC79A7", "#999999")
 _FAULT_COLOUR = "#b00020"
 _WIDTH_INCHES = 10.5
 _STYLE = {"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9.0}
@@ -106,7 +106,7 @@ def _shade_faults(run: Run, axes: Any) -> None:
         until_ns = run.stop_ns if fault.until_ns is None else fault.until_ns
         label = "fault" if number == 0 else None
         since_s, until_s = run.seconds(fault.since_ns), run.seconds(until_ns)
-        axes.axvspan(since_s, until_s, color=_FAULT_COLOUR, alpha=0.18, linewidth=0, label=label)
+        axes.axvspan(since_s, until_s, color=_FAULT_COLOUR, alpha=0.14, linewidth=0, label=label)
         axes.axvline(since_s, color=_FAULT_COLOUR, linewidth=0.6, alpha=0.6)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from testbed.measure import evmap, series
 from tests.unit.measure import handmade
-from tests.unit.measure.handmade import ev_change, loss, ns
+from tests.unit.measure.handmade import ev_change, loss, ns, port_change
 
 
 def row(run: handmade.Run, plane: int, t1: int) -> evmap.PathRow:
@@ -29,6 +29,18 @@ def test_an_ev_that_stays_bad_is_out_of_use_to_the_end() -> None:
     run = handmade.run()
     run.events += [ev_change(2, "ASSUMED_BAD", flow=flow.name) for flow in run.flows]
     assert row(run, 1, 2).out_of_use == pytest.approx([0, 0, 1, 1])
+
+
+def test_a_plane_given_up_by_a_sender_takes_all_its_paths_and_the_receivers_view_does_not_count_twice() -> None:
+    run = handmade.run()
+    run.events += [
+        port_change(1, False),
+        port_change(1.1, False, host="h2", end="peer"),
+        port_change(2, True),
+        port_change(2.1, True, host="h2", end="peer"),
+    ]
+    assert [row(run, 1, t1).out_of_use for t1 in range(4)] == [pytest.approx([0, 0.25, 0, 0])] * 4
+    assert row(run, 0, 0).out_of_use_share == 0
 
 
 def test_losses_are_counted_on_their_path() -> None:
