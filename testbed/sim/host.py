@@ -12,6 +12,7 @@ from functools import partial
 
 from agents.nic import Nic
 from agents.transport import Datagram, Event
+from agents.workloads.base import Workload
 from testbed.sim.events import EventList
 from testbed.sim.memory import MemoryWatch
 from testbed.sim.network import LossyNetwork
@@ -21,13 +22,14 @@ _MAX_WAKES_AT_ONE_TIME = 1000
 
 
 class StuckTimer(AssertionError):
-    """The NIC asks again and again to be woken at a time that has come."""
+    """The NIC or a workload asks again and again to be woken at a time that has come."""
 
 
 class SimHost:
     """A NIC plugged into the network.
 
-    `listeners` are called with every event it gives; `watches` see every packet that it takes.
+    `listeners` are called with every event it gives; `watches` see every packet that it takes. A workload gets the
+    events of its queue pair, and its timers.
     """
 
     def __init__(self, host: int, nic: Nic, network: LossyNetwork, events: EventList) -> None:
@@ -36,6 +38,7 @@ class SimHost:
         self.nic = nic
         self.listeners: list[Callable[[Event], None]] = []
         self.watches: list[MemoryWatch] = []
+        self._workloads: dict[int, Workload] = {}
         self._network = network
         self._events = events
         self._kept: dict[int, Datagram] = {}
@@ -45,6 +48,11 @@ class SimHost:
         self._wakes = 0
         self._last_wake = -1
         network.attach(host, self._receive, self._carrier, self._space, PORT_QUEUE_BYTES)
+
+    def start(self, workload: Workload) -> None:
+        """Run a workload on its queue pair."""
+        self._workloads[workload.qpn] = workload
+        self._note_timer()
 
     def stall(self, for_ns: int) -> None:
         """No CPU for this host for so long: it neither receives, sends nor sees timers."""
@@ -56,15 +64,24 @@ class SimHost:
         if self._is_stalled():
             return
         self._take_events()
-        for datagram in self.nic.datagrams_to_send(self._events.now):
-            self._send(datagram)
-        self._take_events()
+        self._send_all()
+        while self._take_events():  # sending may have told of something, and the workloads may have answered that
+            self._send_all()
         self._note_timer()
 
-    def _take_events(self) -> None:
-        for event in self.nic.events():
+    def _take_events(self) -> bool:
+        events = list(self.nic.events())
+        for event in events:
             for listen in self.listeners:
                 listen(event)
+            workload = self._workloads.get(event.qpn)
+            if workload is not None:
+                workload.on_event(event, self._events.now)
+        return bool(events)
+
+    def _send_all(self) -> None:
+        for datagram in self.nic.datagrams_to_send(self._events.now):
+            self._send(datagram)
 
     def _is_stalled(self) -> bool:
         return self._events.now < self._stalled_until
@@ -114,8 +131,12 @@ class SimHost:
             self.nic.set_port_ready(port, True)
             self.settle()
 
+    def _next_timer(self) -> int | None:
+        timers = [self.nic.next_timer(), *(workload.next_timer() for workload in self._workloads.values())]
+        return min((due for due in timers if due is not None), default=None)
+
     def _note_timer(self) -> None:
-        due = self.nic.next_timer()
+        due = self._next_timer()
         if due is None:
             self._wake_at = None
             return
@@ -134,8 +155,12 @@ class SimHost:
         self._wakes = self._wakes + 1 if now == self._last_wake else 0
         self._last_wake = now
         if self._wakes > _MAX_WAKES_AT_ONE_TIME:
-            raise StuckTimer(f"next_timer() stays at {self.nic.next_timer()} ns, now is {now} ns")
+            raise StuckTimer(f"the next timer stays at {self._next_timer()} ns, now is {now} ns")
         due = self.nic.next_timer()
         if due is not None and due <= now:
             self.nic.handle_timer(now)
+        for workload in self._workloads.values():
+            due = workload.next_timer()
+            if due is not None and due <= now:
+                workload.handle_timer(now)
         self.settle()

@@ -13,6 +13,7 @@ from functools import partial
 from random import Random
 
 from testbed.sim.events import Action, EventList
+from testbed.topology.sizes import ETHERNET_HEADER_BYTES
 
 _NS_BITS = 8 * 10**9  # ns a byte takes at 1 bit/s
 _GUARDED_AT = 48  # from the inner addresses on the ICRC covers all but the UDP checksum and a reserved byte
@@ -29,9 +30,8 @@ class SimPacket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSpec:
-    """What a link is like; probabilities are per packet, 0..1."""
+    """What a link is like, beside its rate; probabilities are per packet, 0..1."""
 
-    rate_bps: int = 100 * 10**9
     delay_ns: int = 500
     queue_bytes: int = 1 << 20  # of the data class; what does not fit is dropped
     loss: float = 0.0
@@ -46,6 +46,7 @@ class Link:
 
     def __init__(
         self,
+        rate_bps: int,
         spec: LinkSpec,
         events: EventList,
         rng: Random,
@@ -53,6 +54,7 @@ class Link:
         on_space: Action | None = None,
     ) -> None:
         """`deliver` takes what arrives at the far end; `on_space` is called when a packet has left the queue."""
+        self.rate_bps = rate_bps
         self.spec = spec
         self.counts: Counter[str] = Counter()
         self.dead = False  # loses every packet, and nobody is told
@@ -103,7 +105,7 @@ class Link:
         self._busy = bool(queue)
         if queue:
             packet = queue.popleft()
-            took_ns = len(packet.data) * _NS_BITS // self.spec.rate_bps
+            took_ns = (len(packet.data) + ETHERNET_HEADER_BYTES) * _NS_BITS // self.rate_bps
             self._events.after(took_ns, partial(self._leave, packet, self._life))
 
     def _leave(self, packet: SimPacket, life: int) -> None:

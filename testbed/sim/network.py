@@ -33,7 +33,7 @@ class LossyNetwork:
     """All links of a Clos, two directions each; `crossed` counts data packets by (plane, T1) they set out for."""
 
     def __init__(self, clos: Clos, events: EventList, rng: Random, spec: LinkSpec) -> None:
-        """Every link is like `spec`; all that is random comes from `rng`."""
+        """Links have the rates of the Clos and are like `spec` otherwise; all that is random comes from `rng`."""
         self.clos = clos
         self.events = events
         self.crossed: Counter[tuple[int, int | None]] = Counter()
@@ -44,7 +44,7 @@ class LossyNetwork:
         self._carrier: dict[str, Callable[[int, bool], None]] = {}
         for link in clos.links.values():
             for near, far in ((link.a.node, link.b.node), (link.b.node, link.a.node)):
-                self._links[near, far] = Link(spec, events, rng, partial(self._at_node, far))
+                self._links[near, far] = Link(link.rate_bps, spec, events, rng, partial(self._at_node, far))
 
     # -- hosts ---------------------------------------------------------------------------------------------------
 
@@ -62,13 +62,11 @@ class LossyNetwork:
         self._carrier[name] = carrier
         for plane in range(self.clos.spec.planes):
             t0 = clos_model.t0_name(plane, self.clos.group_of(host))
-            spec = self._port_spec(port_queue_bytes)
             notify: Action = partial(on_space, plane)
-            self._links[name, t0] = Link(spec, self.events, self._rng, partial(self._at_node, t0), notify)
-
-    def _port_spec(self, queue_bytes: int) -> LinkSpec:
-        spec = self._spec
-        return LinkSpec(rate_bps=spec.rate_bps, delay_ns=spec.delay_ns, queue_bytes=queue_bytes)
+            # The first hop has no faults of its own but being cut: three others of each path have them.
+            spec = LinkSpec(delay_ns=self._spec.delay_ns, queue_bytes=port_queue_bytes)
+            rate_bps = self._links[name, t0].rate_bps
+            self._links[name, t0] = Link(rate_bps, spec, self.events, self._rng, partial(self._at_node, t0), notify)
 
     def has_room(self, host: int, port: int, size_bytes: int) -> bool:
         """Whether a NIC port's queue takes a data packet of this size."""

@@ -24,11 +24,12 @@ from testbed.sim.link import LinkSpec
 from testbed.sim.memory import MemoryWatch
 from testbed.sim.network import LossyNetwork
 from testbed.topology import clos as clos_model
-from testbed.topology.labspec import LabSpec
+from testbed.topology.labspec import LabSpec, Rates
 
 US, MS, S = 10**3, 10**6, 10**9  # ns
 
 DEADLINE_NS = 2 * S
+REAL_RATES = Rates.model_validate({"host": "100 Gb/s", "fabric": "100 Gb/s"})
 PROBE_INTERVAL_NS = 50 * US  # the lab file's 50 ms would be as long as ten thousand round trips
 
 
@@ -64,6 +65,7 @@ class Pair:
             t0_groups=1 if same_rack else 2,
             hosts_per_t0=2 if same_rack else 1,
             t1s_per_plane=t1s,
+            rates=REAL_RATES,
         )
         rng = Random(seed)
         self.events = EventList()

@@ -7,6 +7,7 @@ import pytest
 
 from testbed.sim.events import EventList
 from testbed.sim.link import Link, LinkSpec, SimPacket
+from testbed.topology.sizes import ETHERNET_HEADER_BYTES
 
 
 class Cable:
@@ -16,14 +17,16 @@ class Cable:
         self.events = EventList()
         self.arrived: list[tuple[int, SimPacket]] = []
         self.link = Link(
-            LinkSpec(**{"rate_bps": 8 * 10**9, "delay_ns": 1000} | spec),  # a byte each nanosecond
+            8 * 10**9,  # a byte each nanosecond
+            LinkSpec(**{"delay_ns": 1000} | spec),
             self.events,
             random.Random(seed),
             lambda packet: self.arrived.append((self.events.now, packet)),
         )
 
     def send(self, size: int = 100, control: bool = False, number: int = 0) -> None:
-        self.link.send(SimPacket(number.to_bytes(2, "big") + bytes(size - 2), control, ()))
+        """A packet of `size` bytes on the wire, Ethernet header included."""
+        self.link.send(SimPacket(number.to_bytes(2, "big") + bytes(size - 2 - ETHERNET_HEADER_BYTES), control, ()))
 
     def finish(self) -> list[int]:
         """The numbers that arrived, in order."""
@@ -41,7 +44,7 @@ def test_rate_and_delay() -> None:
 
 
 def test_control_goes_first_and_is_never_refused() -> None:
-    cable = Cable(queue_bytes=250)
+    cable = Cable(queue_bytes=200)
     for number in range(5):
         cable.send(number=number)
     for number in range(10, 15):
