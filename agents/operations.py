@@ -26,7 +26,7 @@ from agents.workloads.write_bw import Offer, Target, WriteBwReceiver, WriteBwSen
 _REQUIRED = object()
 _MAX_REGION_BYTES = 1 << 30
 _MAX_PROBES = 4096
-_MAX_ENTRIES = 5000  # of samples and of events in one answer: it is made between two packets
+_MAX_ENTRIES = 1000  # of samples and of events in one answer: it is made between two packets
 _NS_PER_MS = 1_000_000
 _ANY = 1 << 64
 

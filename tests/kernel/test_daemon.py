@@ -171,6 +171,25 @@ def test_a_plane_that_goes_down_and_comes_back_is_told_and_costs_no_byte(pair: P
     assert not [one for one in events if one["kind"] == "QpFailed"]
 
 
+def test_the_tenth_flap_in_five_seconds_is_seen_long_before_netlink_would_tell(pair: Pair) -> None:
+    """Linkwatch holds a carrier event back for up to a second after another one; here a tenth of that is enough."""
+    pair.connect()
+    pair.flow(load_bps=20_000_000)
+    wait_until(lambda: pair.received_bytes() > 0, 20)
+    edges: list[int] = []
+    for _ in range(10):
+        for state in ("down", "up"):
+            pair.cable.set_link("b", 1, state)
+            edges.append(time.monotonic_ns())
+            end = edges[-1] + NS_PER_S // 4
+            wait_until(lambda: time.monotonic_ns() > end)  # noqa: B023
+    for answer in pair.agents.call("collect").values():
+        seen = [one["now_ns"] for one in answer["events"] if one["kind"] == "CarrierChanged"]
+        assert len(seen) == len(edges)
+        assert max(told - made for told, made in zip(seen, edges, strict=True)) < NS_PER_S // 10
+    pair.finish()
+
+
 def test_samples_and_counts_agree_with_what_was_delivered(pair: Pair) -> None:
     pair.connect()
     pair.agents.call("sample-interval", interval_ns=10_000_000)

@@ -177,6 +177,20 @@ def test_what_has_arrived_is_taken_in_before_an_overdue_timer_and_the_delay_is_c
     assert bench.loop.counters.worst_late_ns > 2 * LATE_NS
 
 
+def test_moderated_turns_keep_their_distance(bench: Bench) -> None:
+    distance_ns = 20_000_000
+    with bench.cable.inside("a"):
+        loop = Loop(bench.nic, [], bench.witness, distance_ns)
+    bench.nic.timer_ns = 0  # overdue, again and again
+    begin = now_ns()
+    for _ in range(5):
+        loop.turn()
+        bench.nic.timer_ns = 0
+    assert now_ns() - begin >= 4 * distance_ns
+    assert bench.nic.story.count(("timer",)) == 5
+    loop.close()
+
+
 def test_a_timer_is_not_late_on_purpose(bench: Bench) -> None:
     """A plain epoll timeout would round up to whole milliseconds, always."""
     delays = []
