@@ -212,6 +212,8 @@ class Requester:
         self._counters.packets_sent += 1
         if lost is not None:
             self._counters.packets_retransmitted += 1
+            if self._expiries:
+                self._deadline_ns = now + self._interval_ns()
         if self._deadline_ns is None:
             self._deadline_ns = now + self._detector.patience_ns(ev) + self._config.reorder_floor_ns
         write = message.write

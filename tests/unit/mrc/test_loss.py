@@ -1,0 +1,135 @@
+"""What makes a packet lost, and what does not: other packets are the evidence, never the clock."""
+
+from __future__ import annotations
+
+from agents.mrc.config import MrcConfig
+from agents.mrc.ev_set import Ev
+from agents.mrc.loss import LossDetector
+from agents.mrc.message import Message
+from agents.mrc.scoreboard import Fate, Scoreboard, Sent
+from agents.transport import Write
+from agents.wire import ev as ev_format
+
+US = 1000
+RTT = 10 * US
+MESSAGE = Message(Write(0, memoryview(bytes(1)), 0, 0), 0, 1, 0, 0)
+
+
+class Sender:
+    """A scoreboard and a detector; paths (0, 0), (0, 1), (1, 0) have a round trip of RTT."""
+
+    def __init__(self) -> None:
+        self.board = Scoreboard(0, 2)
+        self.detector = LossDetector(MrcConfig(), self.board, 2)
+        self.a, self.b, self.other_plane = (Ev(ev_format.make(*path)) for path in ((0, 0), (0, 1), (1, 0)))
+        self.next_psn = 0
+        self.now = 0
+        for _ in range(30):  # round trips that settle the estimates
+            for ev in (self.a, self.b, self.other_plane):
+                self.arrive(self.send(ev))
+            self.now += RTT
+
+    def send(self, ev: Ev, after: int = 0) -> Sent:
+        record = self.board.sent(self.next_psn, MESSAGE, 1, ev, self.now + after)
+        self.next_psn += 1
+        return record
+
+    def arrive(self, record: Sent, rtt: int = RTT) -> None:
+        self.board.acknowledge(self.board.una - 1, record.psn, 1)
+        record.fate = Fate.ARRIVED
+        self.detector.arrived(record, record.sent_ns + rtt)
+
+    def lost(self, base: int | None = None) -> list[tuple[Sent, str]]:
+        """The verdicts of a report that covers all, or 64 PSNs from `base` on."""
+        cack = self.board.una - 1
+        found = list(self.detector.lost(cack, self.next_psn - 60 if base is None else base))
+        for record, _ in found:
+            self.board.lose(record)
+        return found
+
+
+def test_two_later_packets_of_the_same_ev_overtake() -> None:
+    sender = Sender()
+    first, second, third = (sender.send(sender.a, after) for after in (0, 1, 2))
+    sender.arrive(second)
+    assert sender.lost() == []
+    sender.arrive(third)
+    assert sender.lost() == [(first, "overtaken")]
+
+
+def test_later_packets_of_other_paths_do_not() -> None:
+    sender = Sender()
+    sender.send(sender.a)
+    for after in range(1, 6):
+        sender.arrive(sender.send(sender.b, after))
+        sender.arrive(sender.send(sender.other_plane, after))
+    assert sender.lost() == []
+
+
+def test_overdue_by_a_packet_of_its_plane_that_was_sent_half_a_round_trip_later() -> None:
+    sender = Sender()
+    record = sender.send(sender.a)
+    sender.arrive(sender.send(sender.b, RTT // 2 - 1))
+    assert sender.lost() == []
+    sender.arrive(sender.send(sender.b, RTT // 2 + 1))
+    assert sender.lost() == [(record, "overdue")]
+
+
+def test_a_packet_of_another_plane_counts_half_a_round_trip_later_still() -> None:
+    sender = Sender()
+    record = sender.send(sender.a)
+    sender.arrive(sender.send(sender.other_plane, RTT - 1))
+    assert sender.lost() == []
+    sender.arrive(sender.send(sender.other_plane, RTT + 1))
+    assert sender.lost() == [(record, "overdue")]
+
+
+def test_a_late_reader_condemns_nobody() -> None:
+    sender = Sender()
+    for after in range(5):
+        sender.send(sender.a, after)
+    for after in range(5):  # read a hundred round trips too late
+        sender.arrive(sender.send(sender.b, after), rtt=100 * RTT)
+    assert sender.lost() == []
+
+
+def test_what_no_report_covers_is_not_lost() -> None:
+    sender = Sender()
+    front = sender.send(sender.b)  # keeps the cumulative ack away from the hole
+    hole, *later = (sender.send(sender.a, after) for after in range(4))
+    for record in later:
+        sender.arrive(record)
+    assert sender.lost(base=hole.psn + 1) == []
+    assert sender.lost(base=hole.psn) == [(hole, "overtaken")]
+    assert front.fate is Fate.FLYING
+
+
+def test_the_first_hole_is_always_covered_by_the_cumulative_ack() -> None:
+    sender = Sender()
+    sender.board.acknowledge(sender.next_psn - 1, 0, 0)
+    hole, *later = (sender.send(sender.a, after) for after in range(3))
+    for record in later:
+        sender.arrive(record)
+    assert sender.lost(base=hole.psn + 64) == [(hole, "overtaken")]
+
+
+def test_patience_grows_with_what_a_path_swings_and_with_mistakes() -> None:
+    sender = Sender()
+    calm = sender.detector.patience_ns(sender.a)
+    assert RTT < calm < 2 * RTT
+    for number in range(20):
+        sender.arrive(sender.send(sender.a), rtt=RTT + number % 2 * RTT)
+    swinging = sender.detector.patience_ns(sender.a)
+    assert swinging > 3 * RTT
+    sender.detector.was_wrong()
+    sender.arrive(sender.send(sender.b))
+    assert calm < sender.detector.patience_ns(sender.b) < 3 * RTT
+
+
+def test_first_overdue_is_that_of_the_oldest() -> None:
+    sender = Sender()
+    sender.board.acknowledge(sender.next_psn - 1, 0, 0)
+    assert sender.detector.first_overdue_ns() is None
+    record = sender.send(sender.b)
+    sender.send(sender.a, after=5)
+    assert sender.detector.first_overdue_ns() == record.sent_ns + sender.detector.patience_ns(sender.b)
