@@ -57,8 +57,8 @@ class MrcConfig:
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it has to be at least 1")
-        if not 64 <= self.mpr <= MAX_MPR or self.mpr % 128:
-            raise ValueError(f"mpr is {self.mpr}; it has to be a multiple of 128 up to {MAX_MPR}")
+        if not MPR_UNIT <= self.mpr <= MAX_MPR or self.mpr % MPR_UNIT:
+            raise ValueError(f"mpr is {self.mpr}; it has to be a multiple of {MPR_UNIT} from {MPR_UNIT} to {MAX_MPR}")
         if self.start_psn is not None and not 0 <= self.start_psn < MODULUS:
             raise ValueError(f"start_psn {self.start_psn} does not fit in 24 bits")
 
@@ -70,4 +70,5 @@ class MrcConfig:
 
 
 MAX_EVS = 256  # per queue pair (paper: 128..256)
-MAX_MPR = 32640  # SETH has 8 bits of 128 PSNs
+MPR_UNIT = 128
+MAX_MPR = 255 * MPR_UNIT  # SETH has 8 bits for it

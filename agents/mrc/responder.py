@@ -60,6 +60,9 @@ class Responder:
 
     def on_write(self, port: int, packet: Packet, body: Write, now: int) -> None:
         """Place the packet of a WRITE."""
+        if packet.trimmed:  # has lost its bytes on the way: it has not arrived
+            self._refused["trimmed"] += 1
+            return
         arrivals = self._arrivals
         number = psn.unwrap(packet.psn, arrivals.cack)
         payload = body.payload
