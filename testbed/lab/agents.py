@@ -22,6 +22,7 @@ from typing import Any
 
 from testbed.fabric import netns
 from testbed.fabric.plan import namespace_name
+from testbed.lab import processes
 from testbed.topology.clos import Clos
 from testbed.topology.errors import InvalidRunError, MrclabError
 from testbed.topology.labspec import Transport
@@ -99,6 +100,7 @@ def start(clos: Clos, run_dir: Path) -> dict[str, int]:
             capture_output=True,
             text=True,
             cwd=_PROJECT,
+            env={**os.environ, processes.LAB_VARIABLE: clos.spec.name},
             timeout=_START_WITHIN_S,
             check=False,
         )

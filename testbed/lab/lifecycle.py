@@ -248,10 +248,10 @@ def _remove(found: LabState, progress: Progress = _silent) -> int:
     found.phase = "removing"
     found.save()
     inodes = processes.inodes_of(found.namespaces)
-    ended = processes.end_all(inodes, AGENT_GRACE_S)
+    ended = processes.end_all(found.name, inodes, AGENT_GRACE_S)
     progress("processes", ended, ended)
     apply.remove_namespaces(found.namespaces)
-    ended += processes.end_all(inodes, AGENT_GRACE_S)  # one that came in just before the names went
+    ended += processes.end_all(found.name, inodes, AGENT_GRACE_S)  # one that came in just before the names went
     progress("namespaces", len(found.namespaces), len(found.namespaces))
     _wait_until_gone(found.programs)
     state.forget(found.name)

@@ -1,4 +1,8 @@
-"""The processes that live in a lab's namespaces: found by their namespace, ended by pid."""
+"""The processes of a lab: those in its namespaces, and those that were started for it; ended by pid.
+
+The second kind is known by a variable in its environment. It matters when a command was killed while it started agents:
+their launcher lives on for a moment, in no namespace of the lab yet.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from pathlib import Path
 from testbed.fabric import netns
 from testbed.topology.errors import MrclabError
 
+LAB_VARIABLE = "MRCLAB_STARTED_FOR"  # in the environment of what is started for a lab: the lab's name
 _POLL_S = 0.01
 
 
@@ -20,11 +25,20 @@ def inodes_of(names: Iterable[str]) -> set[int]:
     return {found for name in names if (found := netns.inode(name)) is not None}
 
 
-def inside(inodes: set[int]) -> list[int]:
-    """Pids of all processes of which a thread is in one of these namespaces; never this process."""
-    entries = os.listdir("/proc") if inodes else []
-    pids = (int(entry) for entry in entries if entry.isdigit())
-    return sorted(pid for pid in pids if pid != os.getpid() and _threads_in(pid, inodes))
+def of_lab(lab: str, inodes: set[int]) -> list[int]:
+    """Pids of all processes of which a thread is in one of these namespaces, or which were started for the lab.
+
+    Never this process.
+    """
+    mark = f"{LAB_VARIABLE}={lab}".encode()
+    pids = (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+    return sorted(pid for pid in pids if pid != os.getpid() and (_threads_in(pid, inodes) or _is_marked(pid, mark)))
+
+
+def _is_marked(pid: int, mark: bytes) -> bool:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return False
 
 
 def _threads_in(pid: int, inodes: set[int]) -> bool:
@@ -44,22 +58,22 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def end_all(inodes: set[int], grace_s: float, kill_s: float = 2.0) -> int:
-    """End everything in these namespaces: SIGTERM, after `grace_s` SIGKILL. Returns how many there were.
+def end_all(lab: str, inodes: set[int], grace_s: float, kill_s: float = 2.0) -> int:
+    """End the processes of a lab: SIGTERM, after `grace_s` SIGKILL. Returns how many there were.
 
     Raises MrclabError if some stay.
     """
     ended: set[int] = set()
     for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
         deadline = time.monotonic() + wait_s
-        pids = inside(inodes)
+        pids = of_lab(lab, inodes)
         ended.update(pids)
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         while any(map(is_alive, pids)) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
-    left = [pid for pid in inside(inodes) if is_alive(pid)]
+    left = [pid for pid in of_lab(lab, inodes) if is_alive(pid)]
     if left:
-        raise MrclabError(f"processes {', '.join(map(str, left))} are in the lab's namespaces and do not end")
+        raise MrclabError(f"processes {', '.join(map(str, left))} of lab {lab} do not end")
     return len(ended)
