@@ -14,8 +14,10 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -30,10 +32,13 @@ from agents.rawio.loop import Loop, now_ns
 from agents.rawio.port import Port, PortSpec
 from agents.workloads import pattern
 
-# Turns of the event loop are at least so far apart, in the real fabric's time: a third of what a 4 KB packet takes on a
+# Turns of the event loop are at least so far apart, in the real fabric's time: less than what a 4 KB packet takes on a
 # link of 100 Gb/s. A turn has a price whatever it does, and a lab has many agents on few cores.
-_MODERATION_NS = 100
+_MODERATION_NS = 200
 _LONGEST_MODERATION_NS = 1_000_000
+
+# An agent stands for a piece of hardware: it goes before the programs that watch it.
+_NICENESS = -10
 
 # Few of the protocol's objects form cycles: look for them rarely, since a look at all objects is a pause.
 _GC_THRESHOLDS = (50_000, 20, 50)
@@ -95,6 +100,8 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._loop.stop())
         gc.set_threshold(*_GC_THRESHOLDS)
+        with suppress(PermissionError):  # in a container that withholds it, agents are only late more often
+            os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
 
     def run(self) -> None:
         """Serve until told to stop."""

@@ -200,6 +200,7 @@ def _totals(host: Host) -> dict[str, Any]:
     return {
         "now_ns": now_ns(),
         "cpu_ns": time.process_time_ns(),
+        "turns": loop.turns,
         "late_timers": loop.late_timers,
         "worst_late_ns": loop.worst_late_ns,
         "socket_drops": sum(port.read_drops() for port in host.ports),

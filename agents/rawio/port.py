@@ -46,7 +46,7 @@ class BufferSizes:
     """Socket buffers as asked for; the kernel doubles each number, and counts its own overhead in it."""
 
     receive_bytes: int = 4 << 20  # 300 packets of 4 KB or more: the agent may be away for 200 ms at 20 Mb/s
-    data_bytes: int = 20_000  # about five packets of 4 KB; room for more is reported below half
+    data_bytes: int = 32_000  # about seven packets of 4 KB wait; room is reported below half of that: 6 ms at 20 Mb/s
     control_bytes: int = 200_000
 
 
