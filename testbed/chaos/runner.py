@@ -24,14 +24,14 @@ from testbed.chaos.scenario import Scenario
 from testbed.chaos.traffic import Traffic
 from testbed.chaos.witness import Witness
 from testbed.lab import lock
-from testbed.lab.agents import AgentError, transport_options
+from testbed.lab.agents import transport_options
 from testbed.lab.running import RunningLab
 from testbed.measure import machine
 from testbed.measure.judgement import Judgement, Verdict
 from testbed.measure.record import Run, RunEvent
 from testbed.measure.recorder import EVENTS_FILE, SAMPLES_FILE, Recorder
 from testbed.report import html, summary
-from testbed.topology.errors import InputError
+from testbed.topology.errors import InputError, MrclabError
 
 SUMMARY_FILE = "summary.json"
 REPORT_FILE = "report.html"
@@ -100,13 +100,17 @@ class _Runner:
                     collector.begin()
                     traffic.start(run.start_ns, run.stop_ns, self._seed)
                     self._follow_timeline(run, injector, collector, witness, interrupt)
-                except AgentError as error:
-                    run.interrupted = str(error)
+                except MrclabError as error:
+                    _cut_short(run, str(error))
                 finally:
                     injector.undo_all(by="run")
                 after = machine.read()
-                with suppress(AgentError):  # said already, or found out again by the next command
-                    self._finish(run, traffic, collector, witness, interrupt)
+                witness.look()
+                run.faults = witness.faults_during(run)
+                try:
+                    self._finish(run, traffic, collector, interrupt)
+                except MrclabError as error:
+                    _cut_short(run, str(error))
                 run.machine = collector.machine()
                 run.machine.cpu_fraction = after.cpu_fraction_since(before)
                 run.machine.softnet_drops = after.drops_since(before)
@@ -136,8 +140,7 @@ class _Runner:
             interrupt.wait_until(next_ns)
             now_ns = time.monotonic_ns()
             if interrupt.signal_name:
-                run.stop_ns = max(run.start_ns, min(now_ns, run.stop_ns))
-                run.interrupted = f"ended early by {interrupt.signal_name}"
+                _cut_short(run, f"ended early by {interrupt.signal_name}")
                 return
             if now_ns >= run.stop_ns:
                 return
@@ -168,9 +171,7 @@ class _Runner:
         acts.sort(key=lambda act: act[:2])
         return [(t_ns, act) for t_ns, _, act in acts if t_ns < run.stop_ns]
 
-    def _finish(
-        self, run: Run, traffic: Traffic, collector: Collector, witness: Witness, interrupt: Interruptible
-    ) -> None:
+    def _finish(self, run: Run, traffic: Traffic, collector: Collector, interrupt: Interruptible) -> None:
         """Drain, collect the rest, compare both ends, and take the queue pairs back."""
         if run.interrupted:
             traffic.stop()
@@ -179,13 +180,17 @@ class _Runner:
         while not traffic.drained() and (now_ns := time.monotonic_ns()) < deadline_ns:
             interrupt.wait_until(min(deadline_ns, now_ns + DRAIN_POLL_NS))
             if interrupt.signal_name and not run.interrupted:
-                run.interrupted = f"ended by {interrupt.signal_name} while the last messages were under way"
+                _cut_short(run, f"ended by {interrupt.signal_name} while the last messages were under way")
                 break
-        witness.look()
         collector.collect()
-        run.faults = witness.faults_during(run)
         run.totals = traffic.totals(collector.totals)
         traffic.disconnect()
+
+
+def _cut_short(run: Run, why: str) -> None:
+    """The run ends now, because of this; the first reason counts."""
+    run.interrupted = run.interrupted or why
+    run.stop_ns = max(run.start_ns, min(time.monotonic_ns(), run.stop_ns))
 
 
 def _write(run: Run, judgement: Judgement, out_dir: Path) -> RunResult:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import random
 import signal
 import subprocess
 import sys
@@ -24,8 +26,9 @@ from testbed.chaos.journal import Journal
 from testbed.chaos.kinds.kind import End
 from testbed.chaos.runner import RunResult, run_scenario
 from testbed.chaos.scenario import load_scenario
+from testbed.fabric import netns
 from testbed.fabric.observe import snapshot
-from testbed.lab import lifecycle, lock
+from testbed.lab import lifecycle, lock, state
 from testbed.lab.running import RunningLab, open_lab
 from testbed.measure.record import FaultActed, Run, RunEvent
 from testbed.topology import library
@@ -100,9 +103,9 @@ def value_of(result: RunResult, name: str) -> Any:
 
 
 @contextlib.contextmanager
-def run_process(folder: Path, scenario: Path) -> Iterator[subprocess.Popen[str]]:
+def run_process(folder: Path, scenario: Path, lab: str = LAB) -> Iterator[subprocess.Popen[str]]:
     """The run as a process of its own, ended with the block."""
-    argv = [sys.executable, "-m", "tests.kernel.run_command", LAB, str(scenario), str(folder / "out")]
+    argv = [sys.executable, "-m", "tests.kernel.run_command", lab, str(scenario), str(folder / "out")]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -247,6 +250,43 @@ def test_a_fault_of_a_killed_run_can_be_cleared_by_hand(lab: RunningLab, tmp_pat
         process.wait(20)
     assert [fault.target for fault in by_hand.clear(lab)] == [NIC_LINK]
     run(lab, tmp_path)  # takes the queue pairs back that were left
+
+
+def test_when_an_agent_dies_the_run_ends_says_so_and_undoes_its_faults(
+    lab_file: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    path = lab_file("tiny", "ch-dead")
+    lifecycle.up(load_lab(path), path)
+    with open_lab("ch-dead") as damaged:
+
+        def kill_one(run: Run, now_ns: int, events: list[RunEvent]) -> None:
+            if any(isinstance(event, FaultActed) for event in events):
+                os.kill(damaged.agent_pids["h3"], signal.SIGKILL)
+
+        result = run(damaged, tmp_path, f'target: "{FABRIC_LINK}", end: near, at: 500 ms', live=kill_one)
+        assert (result.verdict, result.exit_code) == ("invalid", 4)
+        assert result.judgement.reasons[0].startswith("agent h3")
+        assert by_hand.active(damaged) == []
+        assert result.summary["duration_s"] < 3
+        assert result.summary["faults"][0]["for_s"] is not None
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.full)])
+def test_a_lab_whose_run_was_killed_at_any_moment_goes_down_and_comes_up_again(
+    lab_file: Callable[[str, str], Path], tmp_path: Path, rng: random.Random, kills: int
+) -> None:
+    path = lab_file("tiny", "ch-killed")
+    scenario = scenario_file(tmp_path, 60_000, (f'target: "{FABRIC_LINK}", end: far, at: 300 ms',))
+    for _ in range(kills):
+        assert not lifecycle.up(load_lab(path), path).already_up
+        after_s = rng.uniform(0.1, 3.0)
+        with run_process(tmp_path, scenario, "ch-killed") as process:
+            with pytest.raises(subprocess.TimeoutExpired):  # the run outlives the time that is given to it
+                process.wait(after_s)
+            process.kill()
+        lifecycle.down("ch-killed")
+        assert not [name for name in netns.names() if name.startswith("ch-killed.")], after_s
+        assert not state.directory("ch-killed").exists(), after_s
 
 
 # --- refused
