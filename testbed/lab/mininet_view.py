@@ -7,8 +7,11 @@ addresses, and a node's shell starts when it is first used. Leaving the prompt e
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import IO, Any
 
 from mininet.cli import CLI
@@ -138,11 +141,30 @@ class LabCli(CLI):  # type: ignore[misc]
     identchars = CLI.identchars + "-"
 
 
-def prompt(lab: RunningLab, stdin: IO[str] = sys.stdin, script: str | None = None) -> None:
-    """Mininet's prompt over a running lab, until the user leaves it; or the commands of the file `script`."""
+def prompt(lab: RunningLab, stdin: IO[str] | None = None, script: str | None = None) -> None:
+    """Mininet's prompt over a running lab, until the user leaves it; or the commands of the file `script`.
+
+    Commands that come by a pipe are taken as such a file: Mininet would hand the next line to the command that runs.
+    What commands print goes to stdout.
+    """
+    typed = sys.stdin if stdin is None else stdin
+    if script is None and not typed.isatty():
+        script = f"/dev/fd/{typed.fileno()}"
     lg.setLogLevel("info")
+    [handler] = lg.handlers
+    stream = handler.setStream(sys.stdout)  # None when it was that already
     net = LabNet(lab)
     try:
-        LabCli(net, stdin=stdin, script=script)
+        with contextlib.nullcontext(typed) if script is None else _no_input() as source:
+            LabCli(net, stdin=source, script=script)
     finally:
         net.end_shells()
+        handler.setStream(stream or sys.stdout)
+
+
+@contextlib.contextmanager
+def _no_input() -> Iterator[IO[str]]:
+    """A terminal at which nobody types: never readable, unlike the end of a file."""
+    reader, writer = os.pipe()
+    with open(writer, "w"), open(reader) as nobody:
+        yield nobody
