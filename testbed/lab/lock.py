@@ -46,7 +46,10 @@ def exclusive(lab: str, what: str, wait_s: float = 0.0) -> Iterator[None]:
         os.pwrite(fd, f"{what} (pid {os.getpid()})\n".encode(), 0)
         yield
     finally:
-        _remove_empty_folders(lab)
+        if _is_current(fd, lab):  # else the next one has made the folder anew already
+            _remove_folder_if_empty(lab)
+        with contextlib.suppress(OSError):  # other labs are in it, or it is gone
+            state.STATE_ROOT.rmdir()
         os.close(fd)
 
 
@@ -81,10 +84,8 @@ def _is_current(fd: int, lab: str) -> bool:
     return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
 
 
-def _remove_empty_folders(lab: str) -> None:
+def _remove_folder_if_empty(lab: str) -> None:
     folder = state.directory(lab)
-    if folder.is_dir() and os.listdir(folder) == [_FILE]:
+    if os.listdir(folder) == [_FILE]:
         os.unlink(folder / _FILE)
         folder.rmdir()
-    with contextlib.suppress(OSError):  # other labs are in it
-        state.STATE_ROOT.rmdir()
