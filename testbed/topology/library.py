@@ -15,10 +15,14 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 _INSTALLED = Path(sys.prefix) / "share" / "mrclab"
 
 
+def checkout() -> Path | None:
+    """The root of the checkout that this is; None when it is an installed package."""
+    return _CHECKOUT if (_CHECKOUT / "pyproject.toml").is_file() else None
+
+
 def folder(shelf: Shelf) -> Path:
     """The folder of a shelf. It exists in a checkout and in an installed wheel."""
-    beside = _CHECKOUT / shelf
-    return beside if beside.is_dir() else _INSTALLED / shelf
+    return (checkout() or _INSTALLED) / shelf
 
 
 def names(shelf: Shelf) -> list[str]:

@@ -132,6 +132,11 @@ def load(path: str | Path, model: type[Model], extra: Mapping[str, Any] | None =
     return read(path).validate(model, extra)
 
 
+def top_level_keys(path: str | Path) -> set[str]:
+    """The keys of the file's mapping, which tell what kind of file it is. Raises InputError as `read`."""
+    return set(read(path).data)
+
+
 def read(path: str | Path) -> Document:
     """Read a YAML file that holds one mapping. Raises InputError."""
     path = Path(path)
