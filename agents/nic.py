@@ -14,6 +14,7 @@ from random import Random
 from agents.memory import MemoryTable, Region
 from agents.mrc.config import MrcConfig
 from agents.mrc.endpoint import Endpoint
+from agents.mrc.ev_set import path_of
 from agents.mrc.peer import Peer
 from agents.mrc.qp import MrcQueuePair
 from agents.transport import Datagram, Event, QueuePair
@@ -130,7 +131,7 @@ class Nic:
         peer = queue_pair.peer if queue_pair is not None else self._peer_at(packet.src)
         if peer is None or peer.address != packet.src:
             self.errors["stranger"] += 1
-        elif not peer.knows(packet.ev) or ev.plane_of(packet.ev) != port:
+        elif path_of(packet.ev) not in peer.paths[port]:
             self.errors["ev"] += 1
         elif queue_pair is not None:
             queue_pair.receive(port, packet, now)

@@ -18,7 +18,10 @@ class CongestionControl(ABC):
 
     @abstractmethod
     def on_acked(self, size_bytes: int, rtt_ns: int | None, marked: bool, now: int) -> None:
-        """Bytes are known to have arrived; `rtt_ns` is None when the sample is ambiguous (retransmitted packets)."""
+        """A report says that so many more bytes have arrived, the last after `rtt_ns`.
+
+        `rtt_ns` is None when only retransmitted packets are new, whose time is ambiguous.
+        """
 
     @abstractmethod
     def on_lost(self, size_bytes: int, now: int) -> None:

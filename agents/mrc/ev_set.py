@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agents.mrc.scoreboard import Sent
     from agents.wire.frame import PathTemplate
 
+SKIP = State.SKIP  # asked for with every packet
 _PATH_SHIFT = 21  # plane and uplink are the top 11 bits of an EV
 
 ChangeHandler = Callable[["Ev", State, State, Cause, int], None]  # EV, old, new, why, now
@@ -47,6 +48,7 @@ class Ev:
         "rtt_var_ns",
         "state",
         "template",
+        "usable",
         "value",
     )  # fmt: skip
 
@@ -56,6 +58,7 @@ class Ev:
         self.path = path_of(value)
         self.template = template
         self.state = State.GOOD
+        self.usable = True  # what USABLE says of the state
         self.flight: deque[Sent] = deque()  # transmissions over it, oldest first
         self.rtt_ns = 0  # last sample; 0: none yet
         self.rtt_var_ns = 0
@@ -138,7 +141,7 @@ class EvSet:
 
     def usable(self) -> int:
         """How many EVs could carry a packet: state and plane allow it."""
-        return sum(ev.state in USABLE and self.up_mask >> ev.plane & 1 for ev in self)
+        return sum(ev.usable and self.up_mask >> ev.plane & 1 for ev in self)
 
     def apply(self, ev: Ev, cause: Cause, now: int) -> bool:
         """Let something happen to an EV; True when its state changed."""
@@ -148,7 +151,8 @@ class EvSet:
         if cause in (Cause.LOST, Cause.ALWAYS_SKIP) and not self._may_retire(ev):
             return False
         old, ev.state = ev.state, new
-        if (old in USABLE) != (new in USABLE):
+        usable, ev.usable = ev.usable, new in USABLE
+        if usable != ev.usable:
             self._choose_in_use(ev.plane)
         self._on_change(ev, old, new, cause, now)
         return True
@@ -170,7 +174,7 @@ class EvSet:
             only_avoided = True
             while at >= 0:
                 ev = order[at]
-                if not self.up_mask >> ev.plane & 1 or (ev.state not in USABLE and not self._replace(at)):
+                if not self.up_mask >> ev.plane & 1 or (not ev.usable and not self._replace(at)):
                     self._take(at)
                     at -= 1
                     continue
@@ -179,7 +183,7 @@ class EvSet:
                     pass
                 elif not ready >> ev.plane & 1:
                     only_avoided = False
-                elif ev.state is State.SKIP:
+                elif ev.state is SKIP:
                     self._take(at)  # its turn passes
                     if not skip_passed:
                         skip_passed = self.apply(ev, Cause.PASSED, now)
@@ -231,11 +235,11 @@ class EvSet:
 
     def _choose_in_use(self, plane: int) -> None:
         """Drop the unusable; fill up with backups, in order of preference."""
-        in_use = [ev for ev in self._in_use[plane] if ev.state in USABLE]
+        in_use = [ev for ev in self._in_use[plane] if ev.usable]
         for ev in self._evs[plane]:
             if len(in_use) == self.turns_per_plane:
                 break
-            if ev.state in USABLE and ev not in in_use:
+            if ev.usable and ev not in in_use:
                 in_use.append(ev)
         self._in_use[plane] = in_use
         self._count_paths()

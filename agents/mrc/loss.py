@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from agents.mrc.arrivals import BLOCK
 from agents.mrc.config import MrcConfig
 from agents.mrc.ev_set import Ev
-from agents.mrc.scoreboard import Fate, Scoreboard, Sent
+from agents.mrc.scoreboard import FLYING, Scoreboard, Sent
 
 _VAR_FACTOR = 4
 _LOW_SAMPLES = 128  # more than wait in one batch when this agent is late
@@ -60,27 +60,31 @@ class LossDetector:
         self._stretch = 1.0
         self._min_rtt_ns = 0
 
-    def arrived(self, record: Sent, now: int) -> int:
-        """The report at `now` shows that this very transmission arrived. Returns its round trip time."""
+    def arrived(self, record: Sent, now: int, timed: bool = True) -> int | None:
+        """The report at `now` shows that this very transmission arrived. Returns its round trip time.
+
+        Not `timed`: the report may be long after the arrival; no time is taken from it, and None returned.
+        """
         ev = record.ev
         sample = now - record.sent_ns
-        self._sample(ev, sample)
-        self._advance(ev, record.sent_ns, sample)
+        if timed:
+            self._sample(ev, sample)
+        self._advance(self._planes[ev.plane], record.sent_ns, sample if timed else 0)
         flight = ev.flight
-        while flight and flight[0].fate is not Fate.FLYING:
+        while flight and flight[0].fate is not FLYING:
             flight.popleft()
         for other in flight:
             if other.order >= record.order:
                 break
-            if other.fate is Fate.FLYING:
+            if other.fate is FLYING:
                 other.overtaken += 1
                 if other.overtaken == self._overtaken_threshold:
                     self._suspects.append(other)
-        return sample
+        return sample if timed else None
 
     def probe_answered(self, ev: Ev, sent_ns: int, now: int) -> None:
         """A reliability probe that was sent over `ev` shows in the report at `now`: evidence like any packet."""
-        self._advance(ev, sent_ns, now - sent_ns)
+        self._advance(self._planes[ev.plane], sent_ns, now - sent_ns)
 
     def too_soon(self, record: Sent, now: int) -> bool:
         """Whether a report at `now` is too soon to speak of this transmission: an earlier one must have arrived."""
@@ -95,7 +99,7 @@ class LossDetector:
         if self._suspects:
             waiting = []
             for record in self._suspects:
-                if record.fate is Fate.FLYING:
+                if record.fate is FLYING:
                     if _covers(cack, base, record.psn):
                         yield record, "overtaken"
                     else:
@@ -143,12 +147,11 @@ class LossDetector:
         slowest = max(plane.rtt_ns + _VAR_FACTOR * plane.var_ns for plane in self._planes)
         return max(self._rto_min_ns, slowest or 3 * self._initial_rtt_ns)
 
-    def _advance(self, ev: Ev, sent_ns: int, sample: int) -> None:
+    def _advance(self, plane: _Plane, sent_ns: int, sample: int) -> None:
         """Move the fronts to when that packet can have arrived at the soonest.
 
         Not to when its report came: this agent may have been late to read it, and that is no path's fault.
         """
-        plane = self._planes[ev.plane]
         front = sent_ns + (plane.low_ns or sample)
         if front > plane.front_ns:
             plane.front_ns = front

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
+from agents.mrc.ev_set import path_of
 from agents.wire import ev as ev_format
 from agents.wire.frame import PathTemplate
 
@@ -40,6 +41,8 @@ class Peer:
         self.address = address
         self.planes = planes
         self.uplinks = uplinks
+        # By port: the paths that a packet which comes in there can have taken.
+        self.paths = [frozenset(path_of(ev_format.make(plane, up)) for up in range(uplinks)) for plane in range(planes)]
         self.ports_down = 0  # bit p: the peer's port p is down
         self.queue_pairs: list[MrcQueuePair] = []
         self._make_template = make_template
@@ -51,7 +54,8 @@ class Peer:
 
     def knows(self, ev: int) -> bool:
         """Whether an EV from outside names a path that exists."""
-        return ev_format.plane_of(ev) < self.planes and ev_format.uplink_of(ev) < self.uplinks
+        plane = ev_format.plane_of(ev)
+        return plane < self.planes and path_of(ev) in self.paths[plane]
 
     def template(self, ev: int) -> PathTemplate:
         """How packets to this peer over `ev` start."""

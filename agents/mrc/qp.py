@@ -16,7 +16,7 @@ from agents.memory import MemoryTable
 from agents.mrc.config import MrcConfig
 from agents.mrc.endpoint import Endpoint
 from agents.mrc.ev_set import Ev, EvSet, choose, path_of
-from agents.mrc.ev_state import USABLE, Cause, State
+from agents.mrc.ev_state import Cause, State
 from agents.mrc.peer import Peer
 from agents.mrc.probing import Prober
 from agents.mrc.requester import Requester
@@ -235,7 +235,7 @@ class MrcQueuePair(QueuePair):
 
     def _way_back(self, came_by: int) -> Ev | None:
         ev = self._evs.on_path(path_of(came_by))
-        if ev is not None and ev.state in USABLE and self._evs.up_mask >> ev.plane & 1:
+        if ev is not None and ev.usable and self._evs.up_mask >> ev.plane & 1:
             return ev
         return self._evs.any_usable()
 

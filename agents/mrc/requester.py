@@ -17,7 +17,7 @@ from agents.mrc.ev_set import Ev, EvSet
 from agents.mrc.ev_state import Cause
 from agents.mrc.loss import LossDetector
 from agents.mrc.message import Message
-from agents.mrc.scoreboard import Fate, Scoreboard, Sent
+from agents.mrc.scoreboard import ARRIVED, LOST, Scoreboard, Sent
 from agents.transport import Datagram, Event, PacketLost, QpCounters, SendCompleted, Write
 from agents.wire import dscp, frame, psn
 from agents.wire.headers import EcnEcho, Nack, NackReason, Opcode, ReliabilityProbe, Sack
@@ -65,6 +65,7 @@ class Requester:
         self._immediates = 0
         self._deadline_ns: int | None = None
         self._expiries = 0  # of the timer since the last progress
+        self._expired_ns = -1  # when the timer last expired
         self._granted_grace = False
         self._last_report_ns = -1
         self._probe_wanted = False
@@ -106,8 +107,8 @@ class Requester:
         base = cack + sack.sack_offset
         trigger = cack + sack.ack_psn_offset if sack.probe_id is None else None
         news = board.acknowledge(cack, base, sack.bitmap)
-        for record in news:
-            self._arrived(record, record.psn == trigger and record.ev.value == sack.ev, now)
+        if news:
+            self._arrived(news, trigger, sack, now)
         if self._probe is not None and sack.probe_id == self._probe_id:
             ev, sent_ns = self._probe
             self._probe = None
@@ -137,22 +138,24 @@ class Requester:
                 for record in self._board.flying(plane):
                     self._lose(record, "port-down", now, condemn=False)
 
-    def _arrived(self, record: Sent, named: bool, now: int) -> None:
-        """`named`: the report names this very transmission as what triggered it."""
-        counters = self._counters
-        counters.bytes_acked += record.size
-        fate, record.fate = record.fate, Fate.ARRIVED
-        rtt_ns = None
-        if fate is Fate.LOST:  # it had not yet gone again
-            self._detector.was_wrong()
-            self._suspect_cleared(record.ev)
-        elif record.transmissions == 1 or named:
-            rtt_ns = self._detector.arrived(record, now)
-        elif self._detector.too_soon(record, now):
-            self._detector.was_wrong()
-            if record.earlier_ev is not None:
+    def _arrived(self, news: list[Sent], trigger: int | None, sack: Sack, now: int) -> None:
+        """`trigger`: the PSN that caused the report; with the EV it names one of several transmissions of a packet."""
+        detector = self._detector
+        size, rtt_ns = 0, None
+        for record in news:
+            size += record.size
+            fate, record.fate = record.fate, ARRIVED
+            if fate is LOST:  # it had not yet gone again
+                detector.was_wrong()
+                self._suspect_cleared(record.ev)
+            elif record.transmissions == 1 or (record.psn == trigger and record.ev.value == sack.ev):
+                # What flew when the timer expired has arrived some time ago: its report was lost.
+                rtt_ns = detector.arrived(record, now, record.sent_ns > self._expired_ns)
+            elif record.earlier_ev is not None and detector.too_soon(record, now):
+                detector.was_wrong()
                 self._suspect_cleared(record.earlier_ev)
-        self._window.on_acked(record.size, rtt_ns, False, now)
+        self._counters.bytes_acked += size
+        self._window.on_acked(size, rtt_ns, sack.ecn_echo != EcnEcho.NONE, now)
 
     def _echoed(self, sack: Sack, now: int) -> None:
         ev = self._evs.get(sack.ev)
@@ -179,7 +182,7 @@ class Requester:
                 return datagram
         board = self._board
         again = self._again
-        while again and again[0].fate is Fate.ARRIVED:
+        while again and again[0].fate is ARRIVED:
             again.popleft()
         flying = board.bytes_in_flight
         window = self._window.window_bytes
@@ -296,6 +299,7 @@ class Requester:
     def _expire(self, now: int) -> None:
         self._granted_grace = False
         self._expiries += 1
+        self._expired_ns = now
         self._probe_wanted = True
         self._deadline_ns = now + self._interval_ns()
 

@@ -23,6 +23,9 @@ class Fate(Enum):
     ARRIVED = "arrived"
 
 
+FLYING, LOST, ARRIVED = Fate  # a name of the module is found quicker than a member, and these are asked for often
+
+
 class Sent:
     """One transmission of one packet."""
 
@@ -40,7 +43,7 @@ class Sent:
         self.order = order  # counts the transmissions of the queue pair
         self.transmissions: int = 1 if before is None else before.transmissions + 1
         self.earlier_ev = None if before is None else before.ev
-        self.fate = Fate.FLYING
+        self.fate = FLYING
         self.overtaken = 0  # later transmissions over the same EV that have arrived
 
 
@@ -87,7 +90,7 @@ class Scoreboard:
             lowest = arrived & -arrived
             arrived ^= lowest
             record = self._latest.pop(una + lowest.bit_length() - 1)
-            if record.fate is Fate.FLYING:
+            if record.fate is FLYING:
                 self.bytes_in_flight -= record.size
             records.append(record)
         if advance > 0:
@@ -97,19 +100,19 @@ class Scoreboard:
 
     def lose(self, record: Sent) -> None:
         """A flying transmission is taken for lost."""
-        record.fate = Fate.LOST
+        record.fate = LOST
         self.bytes_in_flight -= record.size
 
     def flying(self, plane: int) -> Iterator[Sent]:
         """The transmissions that fly in a plane, oldest first."""
         flight = self._flights[plane]
-        while flight and flight[0].fate is not Fate.FLYING:
+        while flight and flight[0].fate is not FLYING:
             flight.popleft()
-        return (record for record in flight if record.fate is Fate.FLYING)
+        return (record for record in flight if record.fate is FLYING)
 
     def oldest(self, plane: int) -> Sent | None:
         """The transmission that has flown longest in a plane."""
         flight = self._flights[plane]
-        while flight and flight[0].fate is not Fate.FLYING:
+        while flight and flight[0].fate is not FLYING:
             flight.popleft()
         return flight[0] if flight else None
