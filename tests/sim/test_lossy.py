@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from testbed.sim.link import LinkSpec
-from testbed.sim.pair import Pair
+from testbed.sim.pair import MS, Pair
 
 SIM = settings(derandomize=True, print_blob=True, deadline=None, max_examples=200)
 
@@ -66,3 +66,9 @@ def test_a_flipped_bit_is_never_delivered(seed: int) -> None:
     pair.transfer([1 << 19])
     assert pair.network.fates()["corrupted"] > 0
     assert pair.qp_a.counters.packets_retransmitted > 0
+
+
+def test_lost_acknowledgements_do_not_stretch_the_timeout() -> None:
+    """Two packets in flight, a quarter of all lost, either way: timeouts are the rule, and each one stays short."""
+    pair = Pair(seed=4825, planes=1, t1s=3, link=LinkSpec(loss=0.1), window_bytes=8192)
+    pair.transfer([1 << 20], deadline_ns=100 * MS)
