@@ -27,10 +27,11 @@ _NS_PER_S = 1_000_000_000
 
 LATE_NS = 5 * _NS_PER_MS  # a wake-up later than this counts as late
 # Between looks at the carriers: when there is a turn anyway; when the process is woken up for it; and that when no
-# packet has come or gone for `_IDLE_AFTER_NS`, since a lab has many agents.
+# packet has come or gone for `_IDLE_AFTER_NS`, since a lab has many agents and nothing to lose then: the turn in which
+# the first packet is sent looks before it sends.
 CARRIER_LOOK_NS = 2 * _NS_PER_MS
 CARRIER_BUSY_NS = 3 * _NS_PER_MS
-CARRIER_IDLE_NS = 20 * _NS_PER_MS
+CARRIER_IDLE_NS = 100 * _NS_PER_MS
 _IDLE_AFTER_NS = 200 * _NS_PER_MS
 _QUEUE_RETRY_NS = 1 * _NS_PER_MS  # a full queue behind the socket does not say when it has room again
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from cable import Cable, wait_until
 from test_rawio import packet, received
 
 from agents.rawio.loop import LATE_NS, Loop, now_ns
-from agents.rawio.port import Port
-from agents.transport import Datagram, Event
+from agents.rawio.port import Port, Sent
+from agents.transport import Buffer, Datagram, Event
 
 pytestmark = pytest.mark.kernel
 
@@ -26,10 +27,13 @@ class ScriptedNic:
         self.ready = [True, True]
         self.timer_ns: int | None = None
         self.pending: list[Event] = []
+        self.acknowledges = False
 
     def receive(self, port: int, data: memoryview, now: int) -> None:
         self.story.append(("received", port))
         self.pending.append(Event(0, now))
+        if self.acknowledges:
+            self.outbox.append(Datagram(port, True, (packet(b"acknowledgement"),)))
 
     def set_port_ready(self, port: int, ready: bool) -> None:
         self.ready[port] = ready
@@ -55,16 +59,13 @@ class ScriptedNic:
 
 
 class Witness:
-    """An application that writes into the NIC's story; it answers each event with a packet."""
+    """An application that writes into the NIC's story."""
 
     def __init__(self, nic: ScriptedNic) -> None:
         self.nic = nic
-        self.answer = False
 
     def on_event(self, event: Event, now: int) -> None:
         self.nic.story.append(("event",))
-        if self.answer:
-            self.nic.outbox.append(Datagram(0, True, (packet(b"answer"),)))
 
     def on_carrier(self, port: int, up: bool, now: int) -> None:
         self.nic.story.append(("carrier", port, up))
@@ -121,7 +122,7 @@ def bench() -> Iterator[Bench]:
         cable.remove()
 
 
-def numbered(count: int, port: int = 0) -> list[bytes]:
+def numbered(count: int) -> list[bytes]:
     return [packet(number.to_bytes(4, "big") * 1000) for number in range(count)]
 
 
@@ -155,7 +156,7 @@ def test_a_full_port_holds_up_no_other_and_no_control_packet(bench: Bench) -> No
 
 
 def test_an_event_is_dealt_with_before_anything_is_sent(bench: Bench) -> None:
-    bench.witness.answer = True
+    bench.nic.acknowledges = True
     bench.ports["b"][0].send([packet()], control=False)
     bench.turn_until_told("sent", 0)
     assert bench.nic.story == [("received", 0), ("event",), ("sent", 0)]
@@ -212,15 +213,48 @@ def test_edges_of_the_carrier_reach_nic_and_application(bench: Bench, end: str) 
             assert bench.nic.story == [("port", 1, up), ("carrier", 1, up)]
 
 
-def test_a_port_without_carrier_at_the_start_is_told_at_once() -> None:
+@pytest.mark.parametrize("end", ["a", "b"])
+def test_a_port_without_carrier_at_the_start_is_told_at_once_and_hears_when_it_is_up(end: str) -> None:
     cable = Cable()
     try:
-        cable.set_link("b", 1, "down")
+        cable.set_link(end, 1, "down")
         bench = Bench(cable)
         assert bench.nic.story == [("port", 1, False)]
+        cable.set_link(end, 1, "up")
+        bench.turn_until_told("port", 1, True)
+        bench.ports["b"][1].send([packet()], control=False)
+        bench.turn_until_told("received", 1)
         bench.close()
     finally:
         cable.remove()
+
+
+def test_a_queue_behind_the_socket_that_is_full_loses_nothing(bench: Bench) -> None:
+    """Its limit is below what the socket takes: the kernel refuses with ENOBUFS, and never says when to go on."""
+    limit = ["qdisc", "replace", "dev", "eth0", "parent", "1:10", "bfifo", "limit", "9000"]
+    subprocess.run(["tc", "-n", bench.cable.namespaces["a"], *limit], check=True, capture_output=True)
+    refused = []
+    send = bench.ports["a"][0].send
+
+    def sending(buffers: Sequence[Buffer], *, control: bool) -> Sent:
+        result = send(buffers, control=control)
+        refused.append(result is Sent.QUEUE_FULL)
+        return result
+
+    bench.ports["a"][0].send = sending  # type: ignore[method-assign]
+    packets = numbered(40)
+    bench.nic.outbox.extend(Datagram(0, False, (one,)) for one in packets)
+    arrived: list[bytes] = []
+
+    def all_there() -> bool:
+        bench.loop.turn()
+        arrived.extend(received(bench.ports["b"][0], 0))
+        return len(arrived) >= len(packets)
+
+    wait_until(all_there)
+    assert arrived == packets
+    assert any(refused)
+    assert len(refused) < 20 * len(packets), "it asks again and again instead of waiting a little"
 
 
 def test_what_waits_for_a_port_that_goes_down_is_not_sent_when_it_is_back(bench: Bench) -> None:
