@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a wish to stop that a loop looks at, so that what it holds is put back in order."""
+"""SIGINT, SIGTERM and SIGHUP as a wish to stop that a loop looks at, so that what it holds is put back in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from types import FrameType
 from typing import Any
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruptible:

@@ -63,7 +63,7 @@ def run_scenario(
 
     `seed` replaces the scenario's. `live` is called about five times a second with the run so far, the time (ns) and
     the new events. Raises InputError before anything starts when the scenario does not fit the lab, or when the lab is
-    busy. For the main thread, since it takes SIGINT and SIGTERM as the wish to end early.
+    busy. For the main thread, since it takes SIGINT, SIGTERM and SIGHUP as the wish to end early.
     """
     check.check(scenario, lab.clos)
     out_dir.mkdir(parents=True, exist_ok=True)

@@ -50,6 +50,7 @@ def render(run: Run, judgement: Judgement) -> str:
 def _context(run: Run, judgement: Judgement) -> dict[str, Any]:
     edges = series.bin_edges(run.start_ns, run.stop_ns)
     events = [row for event in run.events if (row := _event_row(run, event))]
+    stretches = phases.phases(run)
     words = _VERDICT_WORDS[judgement.verdict]
     return {
         "run": run,
@@ -64,7 +65,8 @@ def _context(run: Run, judgement: Judgement) -> dict[str, Any]:
         "figures_available": figures.available(),
         "evmap": evmap.rows(run, edges) if len(edges) > 1 else [],
         "costs": faults.costs(run),
-        "phases": phases.phases(run),
+        "phases": [phase for phase in stretches if phase.goodput_bps is not None],
+        "phases_left_out": sum(phase.goodput_bps is None for phase in stretches),
         "bin": format_duration(series.BIN_NS),
         "figure_bin": format_duration(figures.GOODPUT_BIN_NS),
         "settle": format_duration(phases.SETTLE_NS),
