@@ -22,8 +22,10 @@ _PLANE_GAP = 36
 _MARGIN = 24
 _BOX_HEIGHT = 20
 _CHARACTER_WIDTH = 6.6  # of the 11 px monospace labels
-_ROW_T1, _ROW_T0, _ROW_HOST = 56, 176, 330
-_TITLE_Y = 24
+_TITLE_Y, _TOP_ROW_Y = 24, 56
+_STEEPNESS = 0.1  # height of the two layers of links by the width of what they join: flat links cannot be told apart
+_LEAST_LAYER_HEIGHT = 110
+_LEAST_WIDTH = 560  # room for the title
 
 
 def to_json(clos: Clos) -> str:
@@ -97,22 +99,23 @@ class _Box:
 
 def _layout(clos: Clos) -> tuple[dict[str, _Box], float, int]:
     """(box of each node, width, height): every row takes the room it needs, and is spread over the widest."""
-    rows = {"t1": _ROW_T1, "t0": _ROW_T0}
     planes = [[node for node in clos.switches if node.plane == plane] for plane in range(clos.spec.planes)]
-    plane_width = max(_row_width([n for n in planes[0] if n.kind == kind]) for kind in rows)
+    plane_width = max(_row_width([n for n in planes[0] if n.kind == kind]) for kind in ("t0", "t1"))
     switches_width = len(planes) * plane_width + (len(planes) - 1) * _PLANE_GAP
-    width = max(switches_width, _row_width(clos.hosts) + _GAP * (clos.spec.t0_groups - 1))
+    width = max(_LEAST_WIDTH, switches_width, _row_width(clos.hosts) + _GAP * (clos.spec.t0_groups - 1))
+    t0_top = _TOP_ROW_Y + _BOX_HEIGHT + max(_LEAST_LAYER_HEIGHT, round(plane_width * _STEEPNESS))
+    host_top = t0_top + _BOX_HEIGHT + max(_LEAST_LAYER_HEIGHT, round(width * _STEEPNESS))
     boxes: dict[str, _Box] = {}
     pitch = (width + _PLANE_GAP) / len(planes)
     for plane, switches in enumerate(planes):
-        for kind, top in rows.items():
+        for kind, top in (("t1", _TOP_ROW_Y), ("t0", t0_top)):
             row = [node for node in switches if node.kind == kind]
             boxes |= _spread(row, [_MARGIN + plane * pitch, pitch - _PLANE_GAP], top)
     rack_pitch = (width + _GAP) / clos.spec.t0_groups
     for rack in range(clos.spec.t0_groups):
         hosts = [node for node in clos.hosts if clos.group_of(node.index) == rack]
-        boxes |= _spread(hosts, [_MARGIN + rack * rack_pitch, rack_pitch - 2 * _GAP], _ROW_HOST)
-    return boxes, width + 2 * _MARGIN, _ROW_HOST + _BOX_HEIGHT + _MARGIN
+        boxes |= _spread(hosts, [_MARGIN + rack * rack_pitch, rack_pitch - 2 * _GAP], host_top)
+    return boxes, width + 2 * _MARGIN, host_top + _BOX_HEIGHT + _MARGIN
 
 
 def _spread(row: list[Node], room: list[float], top: int) -> dict[str, _Box]:

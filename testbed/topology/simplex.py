@@ -52,7 +52,14 @@ class Simplex:
 
     def hold(self, row: int) -> None:
         """Keep a row that is at its limit there, whatever is maximised next."""
-        self._barred.add(self._columns + row)
+        slack = self._columns + row
+        if slack in self._basis:  # the corner has other reasons too, so that the row could still move away
+            where = self._basis.index(slack)
+            self._values[where] = 0.0
+            others = {column: abs(factor) for column, factor in self._rows[where].items() if column != slack}
+            if others:
+                self._pivot(where, max(others, key=lambda column: (others[column], -column)))
+        self._barred.add(slack)
 
     def _limiting(self, column: int, lowest: bool) -> int:
         """The row that stops `column` first; of several, the one of the lowest basic variable or the largest pivot."""
