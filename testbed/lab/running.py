@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from agents.wire import address
 from testbed.fabric import netns, plan
 from testbed.fabric.netlink import Kernel
 from testbed.fabric.plan import FabricPlan
@@ -87,16 +88,30 @@ def open_lab(name: str) -> RunningLab:
     return RunningLab(state.require_up(name))
 
 
+def the_lab(name: str | None) -> RunningLab:
+    """The lab of that name, or without a name the only one that is up. Raises InputError when it is not one."""
+    if name is not None:
+        return open_lab(name)
+    up = state.names()
+    if len(up) == 1:
+        return open_lab(up[0])
+    if not up:
+        raise InputError("no lab is up", "start one with: mrclab up")
+    raise InputError(f"several labs are up: {', '.join(up)}", "say which one")
+
+
 def exec_in(lab: RunningLab, node: str, argv: Sequence[str]) -> int:
     """Run a program in a node's namespace, on our own stdin, stdout and stderr; its exit code.
 
-    No shell is involved. Raises InputError for an unknown node or program.
+    A word that is a host's name becomes that host's address, as at Mininet's prompt. No shell is involved. Raises
+    InputError for an unknown node or program.
     """
     if node not in lab.clos.nodes:
         raise InputError(f"lab {lab.name} has no node {node!r}", nearest(node, lab.clos.nodes))
+    addresses = {host.name: plan.text(address.host_address(host.index)) for host in lab.clos.hosts}
     with netns.inside(plan.namespace_name(lab.name, node)):
         try:
-            process = subprocess.Popen(list(argv))
+            process = subprocess.Popen([addresses.get(word, word) for word in argv])
         except FileNotFoundError:
             raise InputError(f"there is no program {argv[0]!r}", "is it installed?") from None
         except PermissionError:

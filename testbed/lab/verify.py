@@ -10,14 +10,17 @@ believed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from agents.wire import ev
 from testbed.fabric.counters import sid_counters
 from testbed.fabric.netlink import Kernel
-from testbed.lab.agents import AgentGroup
+from testbed.lab.agents import AgentClient, AgentGroup
 from testbed.topology import clos
 from testbed.topology.clos import Clos
 from testbed.topology.errors import MrclabError
+from testbed.topology.trace import Trace
 
 _PACKETS_PER_PROBE = 2  # it, and its answer
 _TRIES = 3  # a packet may be late or lost on a machine that is busy elsewhere; a wrong path is wrong each time
@@ -100,3 +103,38 @@ def _expected(fabric: Clos, t1: int) -> dict[str, int]:
         else:
             expected[switch.name] = through_t1 if switch.index == t1 else 0
     return expected
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A probe over one EV: was it answered, and which switches counted it on the way there and back.
+
+    `crossed` are the switches of the path that counted it, in the order of the path; `others` are switches off the path
+    that counted packets meanwhile: with any there, other traffic was on its way and the counters prove less.
+    """
+
+    answered: bool
+    rtt_ns: int | None
+    crossed: list[str]
+    others: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return asdict(self)
+
+
+def prove(fabric: Clos, kernel: Kernel, agent: AgentClient, way: Trace) -> Proof:
+    """Send a probe over an EV, and see by the per-SID counters where it really went."""
+    switches = [switch.name for switch in fabric.switches]
+    before = sid_counters(kernel, switches)
+    peer = fabric.nodes[way.dst].index
+    known = way.ev if way.t1 is not None else ev.make(way.plane, 0)  # inside a rack a host has one EV per plane
+    (told,) = agent.call("probe", peer=peer, evs=[known], timeout_ns=_PROBE_TIMEOUT_NS)["results"]
+    after = sid_counters(kernel, switches)
+    counted = [name for name in switches if after[name] - before[name] >= 1]
+    return Proof(
+        answered=told["answered"],
+        rtt_ns=told.get("rtt_ns"),
+        crossed=[name for name in way.nodes[1:-1] if name in counted],
+        others=[name for name in counted if name not in way.nodes],
+    )

@@ -1,0 +1,181 @@
+"""`mrclab up`, `down`, `status`, `list`: the life of a lab."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from testbed.cli.output import json_option, result, say, show, table
+
+if TYPE_CHECKING:
+    from testbed.lab.lifecycle import LabStatus, Progress, UpResult
+
+
+@contextmanager
+def phases(quiet: bool) -> Iterator[Progress]:
+    """A progress bar per phase on a terminal; nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda phase, done, of: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    with Progress(
+        TextColumn("{task.description:>14}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bars:
+        tasks = {}
+
+        def report(phase: str, done: int, of: int) -> None:
+            if phase not in tasks:
+                tasks[phase] = bars.add_task(phase, total=of)
+            bars.update(tasks[phase], completed=done, total=of)
+
+        yield report
+
+
+def bring_up(lab: str, *, quiet: bool = False) -> UpResult:
+    """Bring a lab up from its file or name, with what the machine lacks said first."""
+    from testbed import doctor
+    from testbed.lab import lifecycle
+    from testbed.topology import library
+    from testbed.topology.labfile import load_lab
+
+    spec, source = load_lab(lab), library.find("topologies", lab)
+    doctor.require("up")
+    with phases(quiet) as progress:
+        return lifecycle.up(spec, source, progress)
+
+
+def up_line(made: UpResult) -> str:
+    """What `up` found, in one line."""
+    if made.already_up:
+        return f"lab {made.lab} is up already"
+    return (
+        f"lab {made.lab} is up: {made.hosts} hosts, {made.switches} switches, {made.links} links, "
+        f"{made.paths_verified} paths verified, in {made.seconds['total']:.2f} s"
+    )
+
+
+@click.command("up")
+@click.argument("lab", default="demo")
+@click.option("--dry-run", is_flag=True, help="Print what would be made, and make nothing.")
+@json_option
+def up_verb(lab: str, dry_run: bool, as_json: bool) -> None:
+    """Bring up LAB: a lab file, or the name of one in topologies/ (default: demo)."""
+    if dry_run:
+        _dry_run(lab, as_json)
+        return
+    made = bring_up(lab, quiet=as_json)
+
+    def render() -> None:
+        show(up_line(made))
+        if not made.already_up:
+            show(
+                "  " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in made.seconds.items() if name != "total")
+            )
+
+    result(as_json, made.as_dict(), render)
+
+
+def _dry_run(lab: str, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from testbed.fabric import plan
+    from testbed.topology import clos
+    from testbed.topology.labfile import load_lab
+
+    desired = plan.build(clos.build(load_lab(lab)))
+
+    def render() -> None:
+        for node in desired.nodes.values():
+            show(f"{node.namespace}")
+            for part in (
+                node.interfaces,
+                node.addresses,
+                node.neighbours,
+                node.routes,
+                node.sids,
+                node.qdiscs,
+                node.classes,
+                node.filters,
+            ):
+                for item in part:
+                    show(f"  {item}")
+        show(f"lab {desired.lab}: {len(desired.nodes)} namespaces, {desired.objects()} objects; nothing was made")
+
+    result(as_json, {"lab": desired.lab, "nodes": {name: asdict(node) for name, node in desired.nodes.items()}}, render)
+
+
+@click.command("down")
+@click.argument("name", default="demo")
+@json_option
+def down_verb(name: str, as_json: bool) -> None:
+    """Remove the lab NAME (default: demo) and everything it made, also after a crash."""
+    from testbed.lab import lifecycle
+
+    with phases(quiet=as_json) as progress:
+        gone = lifecycle.down(name, progress)
+    removed = f"{gone.namespaces} namespaces and {gone.processes} processes removed in {gone.seconds:.2f} s"
+    text = f"lab {name} is down: {removed}" if gone.was_there else f"there is no lab {name}; nothing to do"
+    result(as_json, gone.as_dict(), lambda: show(text))
+
+
+def _state(lab: LabStatus) -> str:
+    return "healthy" if lab.healthy else lab.phase if lab.phase != "up" else "damaged"
+
+
+@click.command("status")
+@click.argument("name", required=False)
+@json_option
+def status_verb(name: str | None, as_json: bool) -> int:
+    """Compare the lab NAME (default: the one that is up) with its plan, and list the faults in force."""
+    from testbed.chaos import by_hand
+    from testbed.lab import lifecycle
+    from testbed.lab.running import the_lab
+
+    with the_lab(name) as lab:
+        faults = by_hand.active(lab)
+        found = lifecycle.status(lab.name)
+
+    def render() -> None:
+        show(f"lab {found.lab} is {_state(found)}: {found.hosts} hosts, {found.switches} switches, {found.links} links")
+        show(
+            f"  agents: {found.agents_alive} alive"
+            + (f", dead: {', '.join(found.agents_dead)}" if found.agents_dead else "")
+        )
+        for fault in faults:
+            show(f"  fault {fault.number}: {fault.kind} {fault.target} ({fault.end} end)")
+        for text in (*found.namespaces_missing, *found.differences):
+            show(f"  differs: {text}")
+
+    faults_told = [{"number": one.number, "kind": one.kind, "target": one.target, "end": one.end} for one in faults]
+    result(as_json, {**found.as_dict(), "faults": faults_told}, render)
+    return 0 if found.healthy or faults else 4
+
+
+@click.command("list")
+@json_option
+def list_verb(as_json: bool) -> None:
+    """The labs of this machine, and the lab files that come with mrclab."""
+    from testbed.lab import lifecycle
+    from testbed.topology import library
+
+    labs, files = lifecycle.list_labs(), library.names("topologies")
+
+    def render() -> None:
+        if labs:
+            rows = [[one.lab, _state(one), one.hosts, one.switches, one.links, one.source_file] for one in labs]
+            table(["lab", "state", "hosts", "switches", "links", "from"], rows)
+        else:
+            say("no lab is up")
+        show(f"lab files: {', '.join(files)}")
+
+    result(as_json, {"labs": [one.as_dict() for one in labs], "files": files}, render)

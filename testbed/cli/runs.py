@@ -1,0 +1,74 @@
+"""`mrclab run`: a scenario on a lab, recorded and judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from testbed.cli.output import json_option, result, say, show, table
+
+
+def show_outcome(summary: dict[str, Any], report: Path) -> None:
+    """The faults with what they cost, the expectations, the verdict and where the report is."""
+    if summary["faults"]:
+        rows = []
+        for fault in summary["faults"]:
+            rows.append([
+                f"{fault['kind']} {fault['target']}", f"{fault['at_s']:.2f} s", _seconds(fault["for_s"]),
+                fault["packets_lost"], _seconds(fault["rerouted_s"]), _percent(fault["dip_fraction"]),
+            ])  # fmt: skip
+        table(["fault", "at", "for", "packets lost", "rerouted in", "dip"], rows)
+    rows = [
+        [one["name"], one["limit"], one["value"], "ok" if one["ok"] else "FAILED"] for one in summary["expectations"]
+    ]
+    table(["expectation", "limit", "value", ""], rows)
+    delivered = sum(flow["bytes_delivered"] for flow in summary["flows"])
+    wrong = sum(flow["bytes_wrong"] for flow in summary["flows"])
+    show(f"{delivered:,} bytes delivered and compared, {wrong} wrong; time dilation {summary['time_dilation']:,.0f}")
+    show(f"{summary['verdict'].upper()}   report: {report}")
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+@click.command("run")
+@click.argument("scenario")
+@click.option("--lab", "lab_name", metavar="LAB", help="Another lab than the scenario names: a file or a name.")
+@click.option("--seed", type=click.IntRange(min=0), help="Another seed than the scenario's.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for the results; default: runs/NAME."
+)
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, like transport.retire_evs=false."
+)
+@json_option
+def run_verb(
+    scenario: str, lab_name: str | None, seed: int | None, out: Path | None, overrides: tuple[str, ...], as_json: bool
+) -> int:
+    """Run SCENARIO (a file, or a name in scenarios/), and judge it. Brings its lab up if it is not."""
+    from testbed.chaos import check
+    from testbed.chaos.runner import run_scenario
+    from testbed.chaos.scenario import load_scenario
+    from testbed.cli.labs import bring_up, up_line
+    from testbed.lab.running import open_lab
+    from testbed.topology import clos
+    from testbed.topology.labfile import load_lab
+    from testbed.topology.units import format_duration
+
+    wanted = load_scenario(scenario, overrides)
+    lab = lab_name or wanted.lab
+    check.check(wanted, clos.build(load_lab(lab)))
+    made = bring_up(lab, quiet=as_json)
+    say(up_line(made))
+    with open_lab(made.lab) as running:
+        say(f"running {wanted.name} for {format_duration(wanted.duration)}")
+        outcome = run_scenario(wanted, running, out or Path("runs") / wanted.name, seed=seed)
+    result(as_json, outcome.summary, lambda: show_outcome(outcome.summary, outcome.paths["report"]))
+    return outcome.exit_code

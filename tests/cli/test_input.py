@@ -1,0 +1,88 @@
+"""Wrong input is refused in one line that says what would be right, with exit code 2, and changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command import TINY, Mrclab, only_line
+
+SCENARIO = """\
+duration: 3 s
+workloads:
+  - {kind: write_bw, load: 50%}
+faults:
+  - {kind: link-down, target: "p0t0-0:p0t1-1", at: 1500 ms, for: 500 ms}
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["upp"], "did you mean 'up'?"),
+        (["up", "dmeo"], "did you mean 'demo'?"),
+        (["run", "link-flop"], "did you mean 'link-flap'?"),
+        (["up", "--loud"], "--loud"),
+        (["graph", "--format", "gif"], "gif"),
+        (["trace", "h0", "h99"], "h99"),
+        (["trace", "h0", "h5", "--ev", "0xffffffff"], "a near one is"),
+        (["run", "link-flap", "--set", "transport.retire=false"], "retire"),
+    ],
+)
+def test_a_slip_of_the_pen(mrclab: Mrclab, arguments: list[str], says: str) -> None:
+    answer = mrclab(*arguments)
+    assert answer.returncode == 2
+    assert says in only_line(answer)
+    assert answer.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        (TINY + "plains: 2\n", 5, "planes"),
+        (TINY.replace("planes: 2", "planes: 9"), 1, "8"),
+        (TINY + "planes: 2\n", 5, "planes"),
+        (TINY.replace("hosts_per_t0: 2", "hosts_per_t0: none"), 3, "integer"),
+        (TINY + "mtu: 1500\n", 5, "4228"),
+    ],
+)
+def test_a_wrong_lab_file(mrclab: Mrclab, tmp_path: Path, text: str, line: int, says: str) -> None:
+    file = tmp_path / "wrong.yaml"
+    file.write_text(text)
+    for verb in ("validate", "up"):
+        answer = mrclab(verb, str(file))
+        assert answer.returncode == 2
+        assert f"wrong.yaml:{line}:" in only_line(answer)
+        assert says in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "says"),
+    [
+        ("p0t1-1", "p0t1-9", 5, "p0t1-"),
+        ("at: 1500 ms", "at: 5 s", 5, "5 s"),
+        ("load: 50%", "load: 101%", 3, "101%"),
+        ("500 ms", "500", 5, "500"),
+        ("link-down", "link-dwn", 5, "link-down"),
+    ],
+)
+def test_a_wrong_scenario(mrclab: Mrclab, tmp_path: Path, old: str, new: str, line: int, says: str) -> None:
+    file = tmp_path / "wrong.yaml"
+    file.write_text(SCENARIO.replace(old, new))
+    for verb in ("validate", "run"):
+        answer = mrclab(verb, str(file))
+        assert answer.returncode == 2
+        assert f"wrong.yaml:{line}:" in only_line(answer)
+        assert says in answer.stderr
+
+
+def test_the_scenario_that_the_wrong_ones_are_made_from_is_right(mrclab: Mrclab, tmp_path: Path) -> None:
+    file = tmp_path / "right.yaml"
+    file.write_text(SCENARIO)
+    assert mrclab("validate", str(file)).returncode == 0
+
+
+def test_no_lab_is_up(mrclab: Mrclab) -> None:
+    answer = mrclab("status", "cli-nowhere")
+    assert answer.returncode == 2
+    assert "cli-nowhere" in only_line(answer)

@@ -1,0 +1,54 @@
+"""Whole runs from the command line, judged: links flap and nobody notices, or the verdict says who did."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import Mrclab, parsed
+
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
+
+SUMMARY_KEYS = {"schema_version", "scenario", "lab", "seed", "verdict", "expectations", "flows", "faults", "machine"}
+
+
+def test_the_demonstration_passes_and_leaves_nothing(mrclab: Mrclab, tmp_path: Path) -> None:
+    answer = mrclab("demo")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "LINK CUT" in answer.stdout and "back in use" in answer.stdout and "PASS" in answer.stdout
+    report = (tmp_path / "runs" / "demo" / "report.html").read_text()
+    assert "<svg" in report and "http" not in report.replace("http://www.w3.org", "").replace(
+        "http://purl.org", ""
+    ).replace("http://creativecommons.org", "")
+
+
+def test_link_flap_passes_and_fails_when_no_ev_is_retired(mrclab: Mrclab, tmp_path: Path) -> None:
+    try:
+        good = parsed(mrclab("run", "link-flap", "--json", "--out", "good"))
+        assert good["verdict"] == "pass", good
+        assert good.keys() >= SUMMARY_KEYS
+        assert all(flow["bytes_wrong"] == 0 and flow["bytes_delivered"] > 0 for flow in good["flows"])
+        assert [fault["target"] for fault in good["faults"]][:1] == ["p0t0-0:p0t1-1"]
+        stamps = [json.loads(line) for line in (tmp_path / "good" / "samples.jsonl").read_text().splitlines()]
+        assert stamps
+        assert (tmp_path / "good" / "events.jsonl").stat().st_size > 0
+
+        control = mrclab("run", "link-flap", "--json", "--out", "control", "--set", "transport.retire_evs=false")
+        assert control.returncode == 1
+        missed = {one["name"] for one in parsed(control)["expectations"] if not one["ok"]}
+        assert "rerouted_within" in missed
+        assert all(flow["bytes_wrong"] == 0 for flow in parsed(control)["flows"])
+    finally:
+        mrclab("down", "demo")
+
+
+def test_full_load_follows_the_capacity_oracle(mrclab: Mrclab) -> None:
+    try:
+        summary = parsed(mrclab("run", "full-load", "--json"))
+        assert summary["verdict"] == "pass", summary
+        healthy, damaged = summary["phases"][0], next(phase for phase in summary["phases"] if phase["down"])
+        assert damaged["oracle_bps"] < healthy["oracle_bps"]
+        assert damaged["goodput_bps"] < healthy["goodput_bps"]
+    finally:
+        mrclab("down", "demo")
