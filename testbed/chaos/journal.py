@@ -13,7 +13,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ class Journal:
 
     def __init__(self, lab_dir: Path) -> None:
         self.path = lab_dir / FILE_NAME
+        self._faults: dict[int, Fault] = {}
+        self._read_bytes = 0
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -60,12 +62,11 @@ class Journal:
 
     def faults(self) -> list[Fault]:
         """Every fault of the lab so far, in the order in which they were put in."""
-        faults: dict[int, Fault] = {}
-        for step in self._steps():
+        for step in self._new_steps():
             number = step["fault"]
             match step["step"]:
                 case "put":
-                    faults[number] = Fault(
+                    self._faults[number] = Fault(
                         number=number,
                         kind=step["kind"],
                         target=step["target"],
@@ -75,10 +76,10 @@ class Journal:
                         by=step["by"],
                     )
                 case "acted":
-                    faults[number] = replace(faults[number], since_ns=step["since_ns"], down_ns=step["down_ns"])
+                    self._change(number, since_ns=step["since_ns"], down_ns=step["down_ns"])
                 case "undone":
-                    faults[number] = replace(faults[number], up_ns=step["up_ns"], until_ns=step["until_ns"])
-        return list(faults.values())
+                    self._change(number, up_ns=step["up_ns"], until_ns=step["until_ns"])
+        return list(self._faults.values())
 
     def active(self) -> list[Fault]:
         """The faults that were put in and not undone, oldest first."""
@@ -96,13 +97,22 @@ class Journal:
         finally:
             os.close(descriptor)
 
-    def _steps(self) -> Iterator[dict[str, Any]]:
+    def _change(self, number: int, **times: Any) -> None:
+        self._faults[number] = replace(self._faults[number], **times)
+
+    def _new_steps(self) -> list[dict[str, Any]]:
+        """The steps that were appended, by whomever, since the last look: a long history is read once."""
         try:
-            text = self.path.read_text()
+            with self.path.open("rb") as file:
+                file.seek(self._read_bytes)
+                lines = file.read().splitlines(keepends=True)
         except FileNotFoundError:
-            return
-        for line in text.splitlines():
-            try:
-                yield json.loads(line)
-            except json.JSONDecodeError:
-                continue  # torn by a crash: nothing had been done yet when it was written
+            return []
+        steps = []
+        for line in lines:
+            if not line.endswith(b"\n"):
+                break  # not whole yet, or torn by a crash: then the next append ends it
+            self._read_bytes += len(line)
+            with suppress(json.JSONDecodeError):  # torn by a crash: nothing had been done yet when it was written
+                steps.append(json.loads(line))
+        return steps

@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testbed.measure import series
-from testbed.measure.record import GOOD_STATES, Fault, Run
+from testbed.measure.record import GOOD_STATES, Fault, PacketLost, Run
 
 IN_FLIGHT_NS = 1_000_000_000  # the longest that a packet can have been on its way when the fault caught it
+LATE_LOSS_NS = 200_000_000  # and the longest that a sender may need to see the loss after the fault has ended
 DIP_LEAD_NS = 100_000_000  # the dip is looked for from so long before the fault ...
 DIP_TAIL_NS = 1_000_000_000  # ... to so long after its end
 CLEAN_NS = 1_000_000_000  # and compared with so much time without a fault
@@ -45,12 +46,51 @@ class FaultCost:
 
 def cost(run: Run, fault: Fault) -> FaultCost:
     """The figures of one fault of a run."""
-    drops = _drops(run, fault)
+    return _cost(run, fault, _History(run))
+
+
+def costs(run: Run) -> list[FaultCost]:
+    """The figures of all faults, in the order in which they were put in."""
+    history = _History(run)
+    return [_cost(run, fault, history) for fault in run.faults]
+
+
+class _History:
+    """What senders lost and gave up, by the link that it crosses: sorted once for all faults of a run."""
+
+    def __init__(self, run: Run) -> None:
+        self.losses: dict[str, list[PacketLost]] = {}
+        for loss in run.losses():
+            for link in run.path_of(loss.flow, loss.ev):
+                self.losses.setdefault(link, []).append(loss)
+        evs: dict[tuple[str, int], Changes] = {}
+        for change in run.ev_changes():
+            evs.setdefault((change.flow, change.ev), []).append((change.t_ns, change.new in GOOD_STATES))
+        planes: dict[tuple[str, str, str], Changes] = {}
+        for given_up in run.port_changes():
+            link = run.nic_link_of(given_up)
+            key = (link, given_up.flow, given_up.host)
+            planes.setdefault(key, []).append((given_up.t_ns, given_up.up))
+        self._by_link: dict[str, list[tuple[frozenset[str], Changes]]] = {}
+        for (flow, ev), changes in evs.items():
+            path = run.path_of(flow, ev)
+            for link in path:
+                self._by_link.setdefault(link, []).append((path, changes))
+        for (link, _, _), changes in planes.items():
+            self._by_link.setdefault(link, []).append((frozenset({link}), changes))
+
+    def changes_over(self, link: str) -> list[tuple[frozenset[str], Changes]]:
+        """(links of its path, changes) of each EV that crosses a link, and of each end that gave its plane up for it."""
+        return self._by_link.get(link, [])
+
+
+def _cost(run: Run, fault: Fault, history: _History) -> FaultCost:
+    drops = _drops(run, fault, history)
     times = sorted(t_ns for _, t_ns in drops)
     per_flow: dict[str, int] = {}
     for flow, _ in drops:
         per_flow[flow] = per_flow.get(flow, 0) + 1
-    restored_s, missing = _restoration(run, fault)
+    restored_s, missing = _restoration(run, fault, history)
     dip, bins = _dip(run, fault)
     return FaultCost(
         fault=fault,
@@ -65,12 +105,7 @@ def cost(run: Run, fault: Fault) -> FaultCost:
     )
 
 
-def costs(run: Run) -> list[FaultCost]:
-    """The figures of all faults, in the order in which they were put in."""
-    return [cost(run, fault) for fault in run.faults]
-
-
-def _drops(run: Run, fault: Fault) -> list[tuple[str, int]]:
+def _drops(run: Run, fault: Fault, history: _History) -> list[tuple[str, int]]:
     """(flow, time of the drop) of the packets whose path crossed the faulted link while it was down."""
     end_ns = run.stop_ns if fault.until_ns is None else fault.until_ns
     earlier_ends = [
@@ -81,14 +116,12 @@ def _drops(run: Run, fault: Fault) -> list[tuple[str, int]]:
     begin_ns = max([fault.since_ns - IN_FLIGHT_NS, *earlier_ends])
     return [
         (loss.flow, max(loss.sent_ns, fault.since_ns))
-        for loss in run.losses()
-        if begin_ns <= loss.sent_ns <= end_ns
-        and loss.t_ns >= fault.since_ns
-        and fault.target in run.path_of(loss.flow, loss.ev)
+        for loss in history.losses.get(fault.target, [])
+        if begin_ns <= loss.sent_ns <= end_ns and loss.t_ns >= fault.since_ns
     ]
 
 
-def _restoration(run: Run, fault: Fault) -> tuple[float | None, int]:
+def _restoration(run: Run, fault: Fault, history: _History) -> tuple[float | None, int]:
     """(seconds from the end of the fault until the last EV that it took was in use again, those that never were).
 
     A plane that a queue pair gave up with its port counts as one EV. What another fault holds down at that time, or
@@ -98,11 +131,13 @@ def _restoration(run: Run, fault: Fault) -> tuple[float | None, int]:
         return None, 0
     back_ns: list[int] = []
     missing = 0
-    for path, changes in [*_evs_over(run, fault.target), *_planes_over(run, fault.target)]:
-        before = [in_use for t_ns, in_use in changes if t_ns <= fault.up_ns]
-        if not before or before[-1]:
+    for path, changes in history.changes_over(fault.target):
+        taken_ns = [t_ns for t_ns, in_use in changes if not in_use and t_ns <= fault.up_ns + LATE_LOSS_NS]
+        if not taken_ns:
             continue
-        restored_ns = next((t_ns for t_ns, in_use in changes if t_ns > fault.up_ns and in_use), None)
+        restored_ns = next((t_ns for t_ns, in_use in changes if t_ns > taken_ns[-1] and in_use), None)
+        if restored_ns is not None and restored_ns <= fault.up_ns:
+            continue  # it was something before this fault
         if _broken_meanwhile(run, fault, path, run.stop_ns if restored_ns is None else restored_ns):
             continue
         if restored_ns is None:
@@ -110,25 +145,6 @@ def _restoration(run: Run, fault: Fault) -> tuple[float | None, int]:
         else:
             back_ns.append(restored_ns)
     return ((max(back_ns) - fault.up_ns) / 1e9 if back_ns else None), missing
-
-
-def _evs_over(run: Run, link: str) -> list[tuple[frozenset[str], Changes]]:
-    """(links of its path, changes) of each EV of each flow that crosses a link."""
-    found: dict[tuple[str, int], Changes] = {}
-    for change in run.ev_changes():
-        if link in run.path_of(change.flow, change.ev):
-            found.setdefault((change.flow, change.ev), []).append((change.t_ns, change.new in GOOD_STATES))
-    return [(run.path_of(flow, ev), changes) for (flow, ev), changes in found.items()]
-
-
-def _planes_over(run: Run, link: str) -> list[tuple[frozenset[str], Changes]]:
-    """(the link, changes) of each end of each flow that gave a plane up because of a NIC link."""
-    found: dict[tuple[str, str], Changes] = {}
-    nic_link = run.clos.links[link]
-    for change in run.port_changes():
-        if change.plane == nic_link.plane and run.port_owner(change) == nic_link.a.node:
-            found.setdefault((change.flow, change.host), []).append((change.t_ns, change.up))
-    return [(frozenset({link}), changes) for changes in found.values()]
 
 
 def _broken_meanwhile(run: Run, fault: Fault, path: frozenset[str], until_ns: int) -> bool:

@@ -212,11 +212,12 @@ class Run:
         """The planes that queue pairs gave up and took back."""
         return (event for event in self.events if isinstance(event, PortChanged))
 
-    def port_owner(self, change: PortChanged) -> str:
-        """The host whose port it is that changed."""
+    def nic_link_of(self, change: PortChanged) -> str:
+        """The link of the NIC port that changed: the host's own on that plane, or its peer's."""
         flow = self._flows_by_name[change.flow]
         peer = flow.dst if change.host == flow.src else flow.src
-        return peer if change.end == "peer" else change.host
+        owner = peer if change.end == "peer" else change.host
+        return next(link.name for _, link in self.clos.ports(owner) if link.plane == change.plane)
 
     @cached_property
     def _flows_by_name(self) -> dict[str, Flow]:

@@ -33,9 +33,20 @@ def test_a_line_torn_by_a_crash_is_no_fault_and_harms_no_later_line(tmp_path: Pa
     journal.put("link-down", "y", "near", "run", 2)
     torn = journal.path.read_bytes()[: len(whole) + 20]
     journal.path.write_bytes(torn)
-    assert [fault.target for fault in journal.faults()] == ["x"]
+    for reader in (journal := Journal(tmp_path), Journal(tmp_path)):
+        assert [fault.target for fault in reader.faults()] == ["x"]
     journal.put("link-down", "z", "near", "run", 3)
-    assert [(fault.number, fault.target) for fault in journal.faults()] == [(1, "x"), (2, "z")]
+    for reader in (journal, Journal(tmp_path)):
+        assert [(fault.number, fault.target) for fault in reader.faults()] == [(1, "x"), (2, "z")]
+
+
+def test_what_another_process_appends_is_seen_at_the_next_look(tmp_path: Path) -> None:
+    mine, other = Journal(tmp_path), Journal(tmp_path)
+    number = mine.put("link-down", "x", "near", "run", 1)
+    assert [fault.number for fault in other.active()] == [number]
+    other.undone(number, 2, 3)
+    assert mine.active() == []
+    assert mine.put("link-down", "x", "near", "run", 4) == number + 1
 
 
 def test_the_lines_are_there_when_the_call_returns(tmp_path: Path) -> None:

@@ -73,6 +73,19 @@ def test_restored_when_the_last_ev_is_back() -> None:
     assert cost.evs_not_restored == 0
 
 
+def test_an_ev_whose_loss_was_seen_only_after_the_fault_counts_too() -> None:
+    run = handmade.run(faults=(fault(3, 3.02),))
+    run.events += [ev_change(3.05, "ASSUMED_BAD"), ev_change(3.2, "GOOD")]
+    assert faults.cost(run, run.faults[0]).restored_s == pytest.approx(0.18)
+
+
+def test_an_ev_that_was_bad_and_back_before_the_fault_is_not_the_faults() -> None:
+    run = handmade.run(faults=(fault(3, 4),))
+    run.events += [ev_change(2, "ASSUMED_BAD"), ev_change(2.2, "GOOD")]
+    cost = faults.cost(run, run.faults[0])
+    assert (cost.restored_s, cost.evs_not_restored) == (None, 0)
+
+
 def test_an_ev_that_never_came_back_is_counted() -> None:
     run = handmade.run(faults=(fault(3, 4),))
     run.events += [ev_change(3.02, "ASSUMED_BAD"), ev_change(3.03, "ASSUMED_BAD", flow="h2>h0"), ev_change(4.1, "GOOD")]
