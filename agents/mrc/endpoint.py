@@ -31,7 +31,7 @@ _PENDING_PROBES = 4096  # older ones are forgotten: their answers do not come an
 _ANSWER_QUEUE = 1024  # a peer that asks faster than a port can answer gets no answer
 _SLOWEST_REPEAT = 32  # times the first interval
 
-AnswerHandler = Callable[[int, bool, int], None]  # EV, whether it met congestion marks, now
+AnswerHandler = Callable[[int, int, bool, int], None]  # EV, round trip in ns, whether it met congestion marks, now
 
 
 class _Probe(NamedTuple):
@@ -178,9 +178,9 @@ class Endpoint:
         if probe is None or probe.peer is not peer or probe.ev != answer.ev:
             return False
         del self._probes[answer.request_id]
+        rtt_ns = now - probe.sent_ns
         if probe.answered is None:
-            rtt_ns = now - probe.sent_ns
             self._events.append(ProbeAnswered(ENDPOINT_QP, now, answer.request_id, peer.host, probe.ev, rtt_ns))
         else:
-            probe.answered(probe.ev, answer.ecn_echo != EcnEcho.NONE, now)
+            probe.answered(probe.ev, rtt_ns, answer.ecn_echo != EcnEcho.NONE, now)
         return True

@@ -42,7 +42,6 @@ class Ev:
     __slots__ = (
         "flight",
         "path",
-        "patience_ns",
         "plane",
         "rtt_ns",
         "rtt_var_ns",
@@ -62,7 +61,6 @@ class Ev:
         self.flight: deque[Sent] = deque()  # transmissions over it, oldest first
         self.rtt_ns = 0  # last sample; 0: none yet
         self.rtt_var_ns = 0
-        self.patience_ns = 0
 
 
 def choose(planes: int, uplinks: int, evs_per_plane: int | None, rng: Random) -> tuple[list[list[int]], int]:

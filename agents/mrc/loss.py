@@ -120,12 +120,11 @@ class LossDetector:
 
     def patience_ns(self, ev: Ev) -> int:
         """How long after it was sent a packet over `ev` becomes overdue."""
-        if ev.patience_ns:
-            return ev.patience_ns
         plane = self._planes[ev.plane]
-        if plane.rtt_ns:
-            return plane.rtt_ns + self._margin_ns(plane.rtt_ns, plane.var_ns)
-        return self.rtt_ns() + self._margin_ns(self.rtt_ns(), 0)
+        # An EV that has not been used for a while knows less than its plane does.
+        rtt = max(ev.rtt_ns, plane.rtt_ns) or self.rtt_ns()
+        margin = max(rtt >> 1, _VAR_FACTOR * (ev.rtt_var_ns or plane.var_ns), self._floor_ns)
+        return rtt + int(margin * self._stretch)
 
     def first_overdue_ns(self) -> int | None:
         """When the first of what flies now becomes overdue; None when nothing flies."""
@@ -186,11 +185,6 @@ class LossDetector:
         ev.rtt_ns = sample
         if self._stretch > 1.0:
             self._stretch -= (self._stretch - 1.0) * _STRETCH_DECAY
-        rtt = sample if sample > plane.rtt_ns else plane.rtt_ns
-        ev.patience_ns = rtt + self._margin_ns(rtt, ev.rtt_var_ns)
-
-    def _margin_ns(self, rtt_ns: int, var_ns: int) -> int:
-        return int(max(rtt_ns >> 1, _VAR_FACTOR * var_ns, self._floor_ns) * self._stretch)
 
 
 def _covers(cack: int, base: int, psn: int) -> bool:

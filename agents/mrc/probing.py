@@ -56,11 +56,12 @@ class Prober:
         if trial is not None and not trial.unanswered:
             self._to_send[ev.value] = trial
 
-    def answered(self, value: int, marked: bool, now: int) -> None:
-        """A probe of this EV came back."""
+    def answered(self, value: int, rtt_ns: int, marked: bool, now: int) -> None:
+        """A probe of this EV came back; its round trip is the first thing known of the path as it is now."""
         trial = self._trials.get(value)
         if trial is None:
             return
+        trial.ev.rtt_ns, trial.ev.rtt_var_ns = rtt_ns, 0
         trial.answered += 1
         trial.unanswered = False
         if trial.answered < self._needed:

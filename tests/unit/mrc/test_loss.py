@@ -121,9 +121,16 @@ def test_patience_grows_with_what_a_path_swings_and_with_mistakes() -> None:
         sender.arrive(sender.send(sender.a), rtt=RTT + number % 2 * RTT)
     swinging = sender.detector.patience_ns(sender.a)
     assert swinging > 3 * RTT
+    before = sender.detector.patience_ns(sender.other_plane)
     sender.detector.was_wrong()
-    sender.arrive(sender.send(sender.b))
-    assert calm < sender.detector.patience_ns(sender.b) < 3 * RTT
+    assert before < sender.detector.patience_ns(sender.other_plane) < 2 * before
+
+
+def test_an_ev_not_used_for_long_is_as_patient_as_its_plane() -> None:
+    sender = Sender()
+    for _ in range(30):
+        sender.arrive(sender.send(sender.b), rtt=5 * RTT)
+    assert sender.detector.patience_ns(sender.a) > 5 * RTT
 
 
 def test_first_overdue_is_that_of_the_oldest() -> None:
