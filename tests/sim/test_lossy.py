@@ -44,7 +44,7 @@ def test_all_bytes_arrive_once_both_ways(seed: int, link: LinkSpec, there: list[
 
 
 @pytest.mark.full
-@settings(SIM, max_examples=20_000)
+@settings(SIM, max_examples=10_000)
 @given(seed=st.integers(0, 1 << 32), link=links, sizes=sizes, start_psn=start_psns, shape=shapes)
 def test_all_bytes_arrive_once_many_times(
     seed: int, link: LinkSpec, sizes: list[int], start_psn: int, shape: dict[str, Any]

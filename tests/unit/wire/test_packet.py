@@ -11,7 +11,7 @@ from scapy.contrib.roce import BTH
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 
-from agents.wire import address, dscp, ev, frame, headers, packet
+from agents.wire import address, dscp, ev, frame, headers, icrc, packet
 from agents.wire.headers import Opcode
 from agents.wire.packet import WireError, parse
 from tests.unit.wire.packets import DST, EV, SRC, USIDS, bits, bodies, path, write_bytes
@@ -162,6 +162,18 @@ def test_only_data_can_have_been_trimmed() -> None:
     assert caught.value.reason == "opcode"
 
 
+def resealed(data: bytes, at: int, value: int) -> bytes:
+    """With one byte changed and the ICRC made right again."""
+    changed = bytearray(data)
+    changed[at] = value
+    changed[-ICRC_BYTES:] = icrc.compute(memoryview(changed)[40:-ICRC_BYTES])
+    return bytes(changed)
+
+
+def test_the_solicited_bit() -> None:
+    assert parse(resealed(write_bytes(), 89, headers.BTH_SOLICITED)).solicited
+
+
 def poke(at: int, value: int) -> bytes:
     data = bytearray(write_bytes())
     data[at] = value
@@ -187,6 +199,8 @@ def poke(at: int, value: int) -> bytes:
         (poke(90, 0), "icrc"),
         (write_bytes(opcode=Opcode.RC_WRITE_ONLY), "opcode"),
         (trim(write_bytes(), dscp.TRIMMED, keep=19), "short"),
+        (resealed(write_bytes(payload=b""), 89, 3 << headers.BTH_PAD_SHIFT), "short"),
+        (resealed(write_bytes(payload=b""), 88, Opcode.SACK), "short"),
     ],
 )
 def test_each_reason(data: bytes, reason: str) -> None:
