@@ -80,7 +80,7 @@ class _History:
             self._by_link.setdefault(link, []).append((frozenset({link}), changes))
 
     def changes_over(self, link: str) -> list[tuple[frozenset[str], Changes]]:
-        """(links of its path, changes) of each EV that crosses a link, and of each end that gave its plane up for it."""
+        """(links of its path, changes) of each EV that crosses a link, and of each end that gave up a plane for it."""
         return self._by_link.get(link, [])
 
 
