@@ -20,16 +20,17 @@ _WORDS = {
     "less_than_equal": ("{key} is {value}, more than {le}", "write {le} or less: {description}"),
     "greater_than": ("{key} is {value}, not more than {gt}", "write more than {gt}: {description}"),
     "less_than": ("{key} is {value}, not less than {lt}", "write less than {lt}: {description}"),
-    "int_type": ("{key} is {value}, not a whole number", "{description}"),
-    "int_parsing": ("{key} is {value}, not a whole number", "{description}"),
-    "int_from_float": ("{key} is {value}, not a whole number", "{description}"),
-    "float_type": ("{key} is {value}, not a number", "{description}"),
-    "float_parsing": ("{key} is {value}, not a number", "{description}"),
+    "int_type": ("{key} is {value}, not a whole number", "write a whole number: {description}"),
+    "int_parsing": ("{key} is {value}, not a whole number", "write a whole number: {description}"),
+    "int_from_float": ("{key} is {value}, not a whole number", "write a whole number: {description}"),
+    "float_type": ("{key} is {value}, not a number", "write a number: {description}"),
+    "float_parsing": ("{key} is {value}, not a number", "write a number: {description}"),
     "finite_number": ("{key} is {value}, not a finite number", "{description}"),
-    "bool_type": ("{key} is {value}, not true or false", "{description}"),
-    "bool_parsing": ("{key} is {value}, not true or false", "{description}"),
-    "string_type": ("{key} is {value}, not text", "{description}"),
-    "string_pattern_mismatch": ("{key} is {value}", "{description}"),
+    "bool_type": ("{key} is {value}, not true or false", "write true or false: {description}"),
+    "bool_parsing": ("{key} is {value}, not true or false", "write true or false: {description}"),
+    "string_type": ("{key} is {value}, not text", "write text: {description}"),
+    "string_pattern_mismatch": ("{key} is {value}, not such a name", "write {description}"),
+    "string_too_long": ("{key} is {value}, longer than {max_length} characters", "write {description}"),
     "list_type": ("{key} is {value}, not a list", "write it as lines that begin with '- '"),
     "tuple_type": ("{key} is {value}, not a list", "write it like [h0, h4]"),
     "dict_type": ("{key} is {value}, not a mapping", "write keys and values below it"),
@@ -42,34 +43,36 @@ _WORDS = {
 def complaint(detail: ErrorDetails, model: type[BaseModel], value: Any) -> tuple[str, str]:
     """(what, hint) for one error of `model`'s validation; `value` is what the person wrote at its place."""
     kind, where, context = detail["type"], detail["loc"], detail.get("ctx", {})
-    key = repr(_dotted(where)) if where else "the file"
+    models, place = _walk(model, where)
+    key = repr(_dotted(place)) if place else "the file"
     if kind == "refused":
         return str(context["what"]), str(context["hint"])
     if kind == "value_error":
         return f"{key}: {context['error']}", ""
     if kind == "extra_forbidden":
-        valid = _keys(_models_at(model, where[:-1]))
+        valid = _keys(_walk(model, where[:-1])[0])
         return f"unknown key {where[-1]!r}", nearest(str(where[-1]), valid) or f"valid here: {', '.join(valid)}"
-    description = _description(_models_at(model, where[:-1]), where[-1]) if where else ""
+    holders = _walk(model, where[:-1])[0]
+    description = _description(holders, where[-1]) if where else ""
     if kind == "missing":
         return f"key {key} is missing", f"add it: {description}" if description else "add it"
     if kind == "literal_error":
-        return _not_one_of(key, value, _choices(_models_at(model, where[:-1]), where[-1]))
+        return _not_one_of(key, value, _choices(holders, where[-1]))
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        expected = [tag.strip().strip("'") for tag in str(context.get("expected_tags", "")).split(",") if tag.strip()]
         discriminator = str(context["discriminator"]).strip("'")
-        return _not_one_of(repr(_dotted((*where, discriminator))), context.get("tag"), expected)
+        return _not_one_of(repr(_dotted([*place, discriminator])), context.get("tag"), _choices(models, discriminator))
     if kind not in _WORDS:
         return f"{key}: {detail['msg'][:1].lower()}{detail['msg'][1:]}", description
     what, hint = _WORDS[kind]
-    words = {**context, "key": key, "value": _shown(value), "description": description}
-    words["keys"] = ", ".join(_keys(_models_at(model, where)))
+    limits = {name: f"{limit:g}" if isinstance(limit, float) else limit for name, limit in context.items()}
+    words = {**limits, "key": key, "value": _shown(value), "description": description}
+    words["keys"] = ", ".join(_keys(models))
     return what.format(**words), hint.format(**words).removesuffix(": ")
 
 
 def _not_one_of(key: str, value: Any, choices: list[str]) -> tuple[str, str]:
     what = f"{key} is missing" if value is None else f"{key} is {_shown(value)}"
-    return what, nearest(str(value), choices) or f"write one of {', '.join(choices)}"
+    return what, nearest(str(value), choices) or f"write {' or '.join(choices)}"
 
 
 def _dotted(where: Iterable[str | int]) -> str:
@@ -95,18 +98,23 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
     return [model for part in get_args(annotation) for model in _models(part)]
 
 
-def _models_at(model: type[BaseModel], where: Iterable[str | int]) -> list[type[BaseModel]]:
-    """The models that may stand at a place; a part that is no key is the tag of a union, and narrows the choice."""
-    models = [model]
+def _walk(model: type[BaseModel], where: Iterable[str | int]) -> tuple[list[type[BaseModel]], list[str | int]]:
+    """The models that may stand at a place, and the place as a person would name it.
+
+    A part that is no key is the tag of a union, put in by pydantic: it narrows the choice, and no person wrote it.
+    """
+    models: list[type[BaseModel]] = [model]
+    place: list[str | int] = []
     for part in where:
-        if isinstance(part, int):
-            continue
         fields = [field for each in models if (field := _field(each, part))]
-        if fields:
+        chosen = [each for each in models if part in _tags(each)]
+        if chosen and not fields:
+            models = chosen
+            continue
+        place.append(part)
+        if not isinstance(part, int):
             models = [inner for field in fields for inner in _models(field.annotation)]
-        else:
-            models = [each for each in models if part in _tags(each)] or models
-    return models
+    return models, place
 
 
 def _field(model: type[BaseModel], key: str | int) -> FieldInfo | None:

@@ -90,7 +90,8 @@ class LabSpec(_Section):
     """A lab file, checked. The description of each field is what the JSON schema and the complaints show."""
 
     name: str = Field(
-        pattern=rf"^[a-z][a-z0-9-]{{0,{MAX_NAME_LENGTH - 1}}}$",
+        max_length=MAX_NAME_LENGTH,
+        pattern="^[a-z][a-z0-9-]*$",
         description=f"1 to {MAX_NAME_LENGTH} characters a-z, 0-9 and '-', a letter first; default: the file's name",
     )
     planes: int = Field(ge=1, le=address.MAX_PLANES, description="parallel networks, one NIC port each")
@@ -204,7 +205,8 @@ def _rate_problems(spec: LabSpec) -> Iterator[Problem]:
         yield Problem(
             where,
             "rates and stands_for differ in the ratio of host to fabric, but time dilation is one number",
-            f"with these rates, write stands_for.fabric: {format_rate(real.host * rates.fabric / rates.host)}",
+            f"write rates.fabric: {format_rate(rates.host * real.fabric / real.host)}, "
+            f"or stands_for.fabric: {format_rate(real.host * rates.fabric / rates.host)}",
         )
     elif real.host < rates.host:
         yield Problem(

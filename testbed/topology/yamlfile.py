@@ -180,6 +180,8 @@ def _syntax_error(error: yaml.MarkedYAMLError, path: Path) -> InputError:
         what, hint = "a tab where YAML wants spaces", "indent with spaces"
     elif "mapping values are not allowed" in what:
         what, hint = "a ':' where no key can be", "check the indentation, and quote text that holds ': '"
+    elif "<stream end>" in what:
+        what, hint = "the file ends in the middle of something", f"where it ends, {what}"
     elif "single document" in str(error):
         what, hint = "more than one YAML document", "keep one; '---' starts a new one"
     return InputError(what, hint, file=path, line=mark.line + 1 if mark else None)
