@@ -45,6 +45,7 @@ class SimHost:
         self._wake_at: int | None = None
         self._stalled_until = 0
         self._waiting: deque[tuple[int, bytes]] = deque()
+        self._unseen_carrier: dict[int, bool] = {}  # port -> its latest state
         self._wakes = 0
         self._last_wake = -1
         network.attach(host, self._receive, self._carrier, self._space, PORT_QUEUE_BYTES)
@@ -55,8 +56,8 @@ class SimHost:
         self._note_timer()
 
     def stall(self, for_ns: int) -> None:
-        """No CPU for this host for so long: it neither receives, sends nor sees timers."""
-        self._stalled_until = self._events.now + for_ns
+        """No CPU for this host for so long: it neither receives nor sends, and sees no timer and no carrier."""
+        self._stalled_until = max(self._stalled_until, self._events.now + for_ns)
         self._events.at(self._stalled_until, self._resume)
 
     def settle(self) -> None:
@@ -92,6 +93,9 @@ class SimHost:
         while self._waiting:
             port, data = self._waiting.popleft()
             self._take(port, data)
+        for port, up in self._unseen_carrier.items():
+            self.nic.set_port_up(port, up, self._events.now)
+        self._unseen_carrier.clear()
         for port in list(self._kept):
             self._space(port)
         self._wake()
@@ -110,6 +114,9 @@ class SimHost:
         receive()
 
     def _carrier(self, port: int, up: bool) -> None:
+        if self._is_stalled():
+            self._unseen_carrier[port] = up
+            return
         self.nic.set_port_up(port, up, self._events.now)
         self.settle()
 
