@@ -77,7 +77,12 @@ class InvalidRunError(MrclabError):
     exit_code = 4
 
 
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """The name that is most like `name`, or None when none is."""
+    return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)), None)
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """`did you mean 'x'?` for the name that is most like `name`; empty when none is."""
-    matches = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
-    return f"did you mean {matches[0]!r}?" if matches else ""
+    match = closest(name, names)
+    return f"did you mean {match!r}?" if match else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agents.wire import ev as entropy
-from testbed.topology.clos import Clos, Link, Node
-from testbed.topology.errors import InputError, nearest
+from testbed.topology.clos import Clos, Link, Node, link_name
+from testbed.topology.errors import InputError, closest, nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,17 @@ def find_host(clos: Clos, name: str) -> Node:
 
 def find_link(clos: Clos, name: str) -> Link:
     """The link of that name, its ends in either order. Raises InputError with the nearest name."""
-    turned = ":".join(reversed(name.split(":")))
-    for candidate in (name, turned):
-        if candidate in clos.links:
-            return clos.links[candidate]
-    hint = nearest(name, clos.links) or nearest(turned, clos.links)
-    example = next(iter(clos.links))
-    raise InputError(
-        f"lab {clos.spec.name} has no link {name!r}", hint or f"a link is named by its ends, like {example!r}"
-    )
+    if name in clos.links:
+        return clos.links[name]
+    turned = {link_name(link.b.node, link.a.node): link for link in clos.links.values()}
+    if name in turned:
+        return turned[name]
+    match = closest(name, [*clos.links, *turned])
+    if match is None:
+        hint = f"a link is named by its ends, like {next(iter(clos.links))!r}"
+    else:
+        hint = f"did you mean {(turned.get(match) or clos.links[match]).name!r}?"
+    raise InputError(f"lab {clos.spec.name} has no link {name!r}", hint)
 
 
 def find_ev_path(clos: Clos, ev: int) -> EvPath:
