@@ -154,12 +154,14 @@ class MrcQueuePair(QueuePair):
         body = packet.body
         if isinstance(body, WriteBody):
             self._responder.on_write(port, packet, body, now)
+        elif isinstance(body, ReliabilityProbe):
+            self._responder.on_probe(packet, body)
+        elif self._failed:
+            self.refused["failed"] += 1
         elif isinstance(body, Sack):
             self.peer.reported(body.ports_down, now)
             if not self._requester.on_sack(body, now):
                 self.refused["report"] += 1
-        elif isinstance(body, ReliabilityProbe):
-            self._responder.on_probe(packet, body)
         elif not (isinstance(body, Nack) and self._requester.on_nack(body)):
             self.refused["opcode"] += 1
         self._notice_failure(now)

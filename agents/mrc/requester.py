@@ -117,7 +117,7 @@ class Requester:
             self._echoed(sack, now)
         if cack + 1 >= una:  # an older report than the last one says nothing about what is missing now
             for record, cause in self._detector.lost(cack, base):
-                self._lose(record, cause, now, condemn=True)
+                self._lose(record, cause, now, blame=True)
         while self._unfinished and self._unfinished[0].last_psn < board.una:
             self._emit(SendCompleted(self._qpn, now, self._unfinished.popleft().write.wr_id))
         if news:
@@ -136,7 +136,7 @@ class Requester:
         for plane in range(self._planes):
             if down >> plane & 1:
                 for record in self._board.flying(plane):
-                    self._lose(record, "port-down", now, condemn=False)
+                    self._lose(record, "port-down", now, blame=False)
 
     def _arrived(self, news: list[Sent], trigger: int | None, sack: Sack, now: int) -> None:
         """`trigger`: the PSN that caused the report; with the EV it names one of several transmissions of a packet."""
@@ -146,8 +146,9 @@ class Requester:
             size += record.size
             fate, record.fate = record.fate, ARRIVED
             if fate is LOST:  # it had not yet gone again
-                detector.was_wrong()
-                self._suspect_cleared(record.ev)
+                if record.blamed:
+                    detector.was_wrong()
+                    self._suspect_cleared(record.ev)
             elif record.transmissions == 1 or (record.psn == trigger and record.ev.value == sack.ev):
                 # What flew when the timer expired has arrived some time ago: its report was lost.
                 rtt_ns = detector.arrived(record, now, record.sent_ns > self._expired_ns)
@@ -163,13 +164,13 @@ class Requester:
         if ev is not None and cause is not None:
             self._evs.apply(ev, cause, now)
 
-    def _lose(self, record: Sent, cause: str, now: int, *, condemn: bool) -> None:
-        self._board.lose(record)
+    def _lose(self, record: Sent, cause: str, now: int, *, blame: bool) -> None:
+        self._board.lose(record, blame=blame)
         self._again.append(record)
         self._counters.packets_lost += 1
         self._window.on_lost(record.size, now)
         self._emit(PacketLost(self._qpn, now, record.psn & psn.MASK, record.ev.value, record.sent_ns, cause))
-        if condemn:
+        if blame:
             self._evs.apply(record.ev, Cause.LOST, now)
 
     # Sending
@@ -321,11 +322,11 @@ class Requester:
                 if record.sent_ns > due_ns:
                     break
                 if self._last_report_ns > record.sent_ns + self._detector.patience_ns(record.ev):
-                    self._lose(record, "timeout", now, condemn=True)
+                    self._lose(record, "timeout", now, blame=True)
                 elif oldest is None or record.sent_ns < oldest.sent_ns:
                     oldest = record
         if oldest is not None:
-            self._lose(oldest, "timeout", now, condemn=False)
+            self._lose(oldest, "timeout", now, blame=False)
         self._expire(now)
 
     def _progress(self, now: int) -> None:

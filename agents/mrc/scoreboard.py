@@ -29,7 +29,19 @@ FLYING, LOST, ARRIVED = Fate  # a name of the module is found quicker than a mem
 class Sent:
     """One transmission of one packet."""
 
-    __slots__ = ("earlier_ev", "ev", "fate", "message", "order", "overtaken", "psn", "sent_ns", "size", "transmissions")
+    __slots__ = (
+        "blamed",
+        "earlier_ev",
+        "ev",
+        "fate",
+        "message",
+        "order",
+        "overtaken",
+        "psn",
+        "sent_ns",
+        "size",
+        "transmissions",
+    )
 
     def __init__(
         self, psn: int, message: Message, size: int, ev: Ev, sent_ns: int, order: int, before: Sent | None
@@ -42,7 +54,8 @@ class Sent:
         self.sent_ns = sent_ns
         self.order = order  # counts the transmissions of the queue pair
         self.transmissions: int = 1 if before is None else before.transmissions + 1
-        self.earlier_ev = None if before is None else before.ev
+        self.blamed = False  # lost, and its EV was blamed for that
+        self.earlier_ev = before.ev if before is not None and before.blamed else None
         self.fate = FLYING
         self.overtaken = 0  # later transmissions over the same EV that have arrived
 
@@ -98,8 +111,9 @@ class Scoreboard:
             self._unacked >>= advance
         return records
 
-    def lose(self, record: Sent) -> None:
-        """A flying transmission is taken for lost."""
+    def lose(self, record: Sent, *, blame: bool) -> None:
+        """A flying transmission is taken for lost; `blame`: its EV had a fair chance to deliver it."""
+        record.blamed = blame
         record.fate = LOST
         self.bytes_in_flight -= record.size
 

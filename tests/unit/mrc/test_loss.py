@@ -44,7 +44,7 @@ class Sender:
         cack = self.board.una - 1
         found = list(self.detector.lost(cack, self.next_psn - 60 if base is None else base))
         for record, _ in found:
-            self.board.lose(record)
+            self.board.lose(record, blame=True)
         return found
 
 

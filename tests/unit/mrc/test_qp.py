@@ -249,6 +249,15 @@ class TestPorts:
         assert not pair.of_kind(EvChanged)
         assert {ev_format.plane_of(packet.ev) for _, packet in pair.seen[sent:]} == {1}
 
+    def test_what_had_arrived_before_its_port_went_down_teaches_nothing(self) -> None:
+        pair = self.busy()
+        requester = pair.qps[0]._requester
+        pair.run(2 * US)
+        pair.nics[0].set_port_up(0, False, pair.now)  # all packets are there already, but not yet reported
+        pair.run()
+        assert pair.qps[1].counters.packets_duplicate > 0
+        assert requester._detector._stretch == 1.0
+
     @pytest.mark.parametrize("lost_updates", [0, 3])
     def test_the_peer_is_told_until_it_confirms(self, lost_updates: int) -> None:
         pair = self.busy()
@@ -371,6 +380,7 @@ def test_wrong_rkey_writes_nothing_and_ends_the_sender() -> None:
     pair.qps[0].post(Write(1, memoryview(CONTENT[:PACKET]), region.address, region.rkey ^ 1))
     pair.run()
     assert not any(region.buffer) and pair.qps[1].refused["access"] == 1
+    assert not pair.of_kind(SendCompleted)
     (failed,) = pair.of_kind(QpFailed)
     assert "refused" in failed.why
 

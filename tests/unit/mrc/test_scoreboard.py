@@ -45,17 +45,23 @@ def test_a_report_from_before_is_harmless() -> None:
 def test_lost_bytes_do_not_fly_until_they_go_again() -> None:
     board, ev = Scoreboard(0, 2), an_ev()
     first = board.sent(0, MESSAGE, 100, ev, 0)
-    board.lose(first)
+    board.lose(first, blame=True)
     assert board.bytes_in_flight == 0 and len(board) == 1
     second = board.sent(0, MESSAGE, 100, an_ev(1), 5)
     assert board.bytes_in_flight == 100 and second.transmissions == 2 and second.earlier_ev is ev
     assert acknowledge(board, 0) == [second] and board.bytes_in_flight == 0
 
 
+def test_an_ev_that_is_not_to_blame_is_not_remembered() -> None:
+    board = Scoreboard(0, 2)
+    board.lose(board.sent(0, MESSAGE, 100, an_ev(), 0), blame=False)
+    assert board.sent(0, MESSAGE, 100, an_ev(1), 5).earlier_ev is None
+
+
 def test_one_that_arrives_after_all_comes_back_as_lost() -> None:
     board = Scoreboard(0, 1)
     record = board.sent(0, MESSAGE, 100, an_ev(), 0)
-    board.lose(record)
+    board.lose(record, blame=True)
     (news,) = board.acknowledge(0, 1, 0)
     assert news is record and news.fate is Fate.LOST and board.bytes_in_flight == 0
 
@@ -88,7 +94,7 @@ def test_equals_sets(first: int, seed: int, steps: list[str]) -> None:
             next_psn += 1
         elif step == "l" and flying:
             psn = rng.choice(sorted(flying))
-            board.lose(flying.pop(psn))
+            board.lose(flying.pop(psn), blame=True)
             lost.add(psn)
         elif step == "a" and lost:
             psn = rng.choice(sorted(lost))
