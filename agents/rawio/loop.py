@@ -197,8 +197,6 @@ class Loop:
 
     def _look_at_carriers(self, now: int) -> None:
         for number, up in self.carrier.edges():
-            if not up and self._kept.pop(number, None) is not None:
-                self._nic.set_port_ready(number, True)  # the NIC sends what was kept here over another port
             self._nic.set_port_up(number, up, now)
             self._application.on_carrier(number, up, now)
         idle = now - self._last_packet_ns > _IDLE_AFTER_NS

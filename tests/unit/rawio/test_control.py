@@ -157,6 +157,19 @@ def test_a_client_that_does_not_read_holds_nobody_up_and_costs_one_answer(agent:
     assert [len(answer["text"]) for answer in lazy.answers(5)] == [4_000_000] * 5
 
 
+def test_a_client_whose_answer_is_still_to_come_cannot_fill_the_agents_memory(agent: Agent) -> None:
+    client = Client(agent)
+    client.send({"op": "later"})
+    agent.turn_until(lambda: agent.later)
+    taken = 0
+    for _ in range(200):
+        try:
+            taken += client.socket.send(b"x" * (1 << 20))
+        except BlockingIOError:
+            agent.loop.turn()
+    assert taken < 2 << 20
+
+
 def test_many_requests_at_once_are_all_answered(agent: Agent) -> None:
     client = Client(agent)
     client.send(*[{"op": "echo", "text": number} for number in range(3000)])
