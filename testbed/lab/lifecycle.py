@@ -7,6 +7,7 @@ away again when something fails or the user interrupts. `down` needs only what w
 from __future__ import annotations
 
 import contextlib
+import resource
 import signal
 import threading
 import time
@@ -22,7 +23,7 @@ from testbed.lab.state import LabState
 from testbed.lab.verify import verify_paths
 from testbed.topology import clos
 from testbed.topology.clos import Clos
-from testbed.topology.errors import InputError, MrclabError
+from testbed.topology.errors import InputError, MissingError, MrclabError
 from testbed.topology.labspec import LabSpec
 
 RESULT_SCHEMA_VERSION = 1
@@ -30,6 +31,7 @@ AGENT_GRACE_S = 1.0
 PROGRAMS_GONE_WITHIN_S = 10.0
 _POLL_S = 0.01
 _DIFFERENCES_SHOWN = 5
+_OTHER_OPEN_FILES = 200
 
 Progress = Callable[[str, int, int], None]  # (phase, done, of)
 
@@ -129,15 +131,18 @@ def up(spec: LabSpec, source_file: str | Path, progress: Progress = _silent) -> 
         fabric = clos.build(spec)
         desired = plan.build(fabric)
         _refuse_foreign(desired)
+        _allow_open_files(len(desired.nodes))
         made = LabState(spec, source, namespaces=[node.namespace for node in desired.nodes.values()])
         with _termination_interrupts():
             try:
                 made.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 made.save()
                 return _make(made, fabric, desired, progress)
-            except BaseException:
+            except BaseException as error:
                 with _undisturbed():
                     _remove(made)
+                if isinstance(error, OSError):
+                    raise MrclabError(f"lab {spec.name} could not be built: {error}") from error
                 raise
 
 
@@ -158,6 +163,17 @@ def _refuse_foreign(desired: plan.FabricPlan) -> None:
             f"namespace {taken[0]} exists and is not ours" + (f" (and {len(taken) - 1} more)" if taken[1:] else ""),
             f"name the lab otherwise, or remove it: ip netns delete {taken[0]}",
         )
+
+
+def _allow_open_files(nodes: int) -> None:
+    """While a lab is built each node takes two: its namespace, and a socket in it."""
+    needed = 2 * nodes + _OTHER_OPEN_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise MissingError(f"{needed} open files, {hard} are allowed", "two for each node", f"ulimit -n {needed}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _make(made: LabState, fabric: Clos, desired: plan.FabricPlan, progress: Progress) -> UpResult:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import subprocess
 import time
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from testbed.fabric import counters, netns, observe, plan
 from testbed.lab.running import RunningLab
 from tests.kernel.probe_packets import ROCE_PORT, frame, packet_socket, tag_of
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(60)]
 
 CONTROL_DSCP = 46
 
@@ -111,6 +112,21 @@ def test_ordinary_tools_take_the_announced_path_and_no_other(tiny: RunningLab) -
         after = counters.sid_counters(tiny.kernel, t1s)
         moved = {name: after[name] - before[name] for name in t1s if after[name] != before[name]}
         assert moved == {f"p{plane}t1-{t1}": 6}  # three there, three back
+
+
+def test_iperf3_fills_the_line_and_no_more(tiny: RunningLab) -> None:
+    with netns.inside(plan.namespace_name(tiny.name, "h3")):
+        server = subprocess.Popen(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
+    try:
+        listening = ["ss", "-6", "-H", "-l", "-t", "-n", "sport", "=", "5201"]
+        assert eventually(lambda: run_in(tiny, "h3", *listening) != "")
+        target = plan.text(address.host_address(3))
+        report = json.loads(run_in(tiny, "h0", "iperf3", "--json", "-t1.5", "-O0.5", "-c", target))
+    finally:
+        server.kill()
+        server.wait()
+    share = report["end"]["sum_received"]["bits_per_second"] / tiny.spec.rates.host
+    assert 0.5 < share < 1.05
 
 
 def test_a_packet_too_big_for_the_pipe_is_told_and_a_4_kb_payload_is_not(tiny: RunningLab) -> None:

@@ -10,7 +10,7 @@ from testbed.fabric import counters, observe
 from testbed.lab.running import RunningLab
 from testbed.topology.clos import Link
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(60)]
 
 
 def snapshot(lab: RunningLab, link: Link) -> dict[str, observe.NodePlan]:

@@ -25,7 +25,7 @@ from testbed.topology import clos
 from testbed.topology.errors import InputError
 from testbed.topology.labfile import load_lab
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(60)]
 
 LabFile = Callable[[str, str], Path]
 
@@ -134,6 +134,25 @@ def test_a_foreign_namespace_is_refused_and_left_alone(lab_file: LabFile) -> Non
         assert left_of("fa-foreign") == ["namespace fa-foreign.h1"]
     finally:
         netns.remove("fa-foreign.h1")
+
+
+def test_a_machine_with_too_few_open_files_is_told_how_many(lab_file: LabFile) -> None:
+    path = lab_file("demo", "fa-files")
+    limited = ["prlimit", "--nofile=128:128", sys.executable, "-m", "tests.kernel.lab_command", str(path)]
+    root = Path(__file__).resolve().parents[2]
+    ended = subprocess.run(limited, capture_output=True, text=True, cwd=root, check=False)
+    assert ended.returncode == 3
+    assert ended.stderr == "264 open files, 128 are allowed (two for each node); ulimit -n 264\n"
+    assert left_of("fa-files") == []
+
+
+def test_a_low_soft_limit_of_open_files_is_raised(lab_file: LabFile) -> None:
+    path = lab_file("demo", "fa-files")
+    limited = ["prlimit", "--nofile=64:4096", sys.executable, "-m", "tests.kernel.lab_command", str(path)]
+    root = Path(__file__).resolve().parents[2]
+    ended = subprocess.run(limited, capture_output=True, text=True, cwd=root, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert lifecycle.status("fa-files").healthy
 
 
 def test_down_ends_what_the_user_left_running_in_a_node(lab_file: LabFile) -> None:

@@ -19,7 +19,7 @@ from testbed.lab.mininet_view import prompt
 from testbed.lab.running import RunningLab, exec_in, open_lab
 from testbed.topology.errors import InputError
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(60)]
 
 
 def at_prompt(lab: RunningLab, folder: Path, capfd: pytest.CaptureFixture[str], *commands: str) -> str:
