@@ -49,9 +49,8 @@ def _is_of(pid: int, name: str) -> bool:
         if b"agents.daemon" in words and processes.is_alive(pid):
             at_home = os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino
             parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
-            orphan = "python" not in Path(f"/proc/{parent}/comm").read_text()
             log = os.readlink(f"/proc/{pid}/fd/2")
-            return log.startswith(f"{state.directory(name)}/") or (at_home and orphan)
+            return log.startswith(f"{state.directory(name)}/") or (at_home and parent == "1")
     return False
 
 
