@@ -93,6 +93,22 @@ def test_a_late_reader_condemns_nobody() -> None:
     assert sender.lost() == []
 
 
+def test_nor_does_it_condemn_another_plane() -> None:
+    sender = Sender()
+    sender.send(sender.other_plane)
+    sender.arrive(sender.send(sender.b, after=1), rtt=100 * RTT)
+    assert sender.lost() == []
+
+
+def test_an_overdue_packet_that_no_report_covers_is_not_lost() -> None:
+    sender = Sender()
+    sender.send(sender.a)  # the first hole is always covered, so another one is looked at
+    hole = sender.send(sender.a)
+    sender.arrive(sender.send(sender.b, after=2 * RTT))
+    assert hole not in [record for record, _ in sender.lost(base=hole.psn + 1)]
+    assert hole in [record for record, _ in sender.lost(base=hole.psn)]
+
+
 def test_what_no_report_covers_is_not_lost() -> None:
     sender = Sender()
     front = sender.send(sender.b)  # keeps the cumulative ack away from the hole

@@ -143,6 +143,36 @@ class TestLoss:
         assert again.psn == lost.psn and path_of(again.ev) != path_of(lost.ev)
         assert pair.qps[0].counters.packets_retransmitted == 1
 
+    def test_a_retransmission_never_takes_the_path_that_lost_it_when_there_is_another(self) -> None:
+        pair = ScriptedPair(planes=1, t1s=2, retire_evs=False)
+        pair.rule = dead_path(0, 0)
+        transfer(pair)
+        again = [packet for packet in pair.sent(WriteBody) if packet.retransmission]
+        assert len(again) == 32 and {path_of(packet.ev) for packet in again} == {1}
+
+    def test_and_is_reported_at_once(self) -> None:
+        pair = ScriptedPair()
+        pair.rule = lose_once(5)
+        transfer(pair)
+        assert not pair.sent(ReliabilityProbe), "no timer is needed"
+
+    def test_a_report_that_was_overtaken_condemns_nobody(self) -> None:
+        pair = ScriptedPair(planes=1, t1s=2, start_psn=0, window_bytes=1 << 20)
+        region = pair.nics[1].register_memory(2 * len(CONTENT))
+        pair.rule = lambda host, packet: []
+        pair.post(2 * CONTENT, region)
+        pair.run(1)
+        evs = {packet.psn: packet.ev for packet in pair.sent(WriteBody)}
+        hole = next(psn for psn in evs if psn > 1 and evs[psn] != evs[1])
+        later = [psn for psn in evs if psn > 64 and evs[psn] == evs[hole]]
+        requester = pair.qps[0]._requester
+        bitmap = sum(1 << psn - 65 for psn in later[:2])
+        requester.on_sack(Sack(evs[later[0]], 0, bitmap, sack_offset=65), 6 * US)
+        requester.on_sack(Sack(0, 0xFFFFFF, 0, sack_offset=1), 6 * US)
+        assert requester._counters.packets_lost == 0
+        requester.on_sack(Sack(0, 0, 0, sack_offset=1), 6 * US)
+        assert requester._counters.packets_lost > 0
+
     def test_its_ev_is_retired_at_once_and_comes_back_by_probes(self) -> None:
         pair = ScriptedPair()
         pair.rule = lose_once(5)
@@ -165,6 +195,18 @@ class TestLoss:
         pair.rule = lambda host, packet: [] if isinstance(packet.body, Sack) and next(count) % 2 else [ONE_WAY_NS]
         transfer(pair)
         assert pair.qps[0].counters.packets_sent == 64
+
+    def test_reports_that_come_late_for_lost_ones_spoil_no_round_trip_time(self) -> None:
+        pair = ScriptedPair(planes=2)
+        transfer(pair)
+        pair.rule = lambda host, packet: [] if isinstance(packet.body, Sack) else [ONE_WAY_NS]
+        region = pair.nics[1].register_memory(len(CONTENT))
+        pair.post(CONTENT, region)
+        pair.run(100 * US)
+        pair.rule = on_time
+        pair.run()
+        assert pair.qps[0].idle
+        assert {info.rtt_ns for info in pair.qps[0].ev_map()} == {2 * ONE_WAY_NS}
 
     def test_a_dead_path_is_used_no_more_until_it_answers(self) -> None:
         pair = ScriptedPair()
@@ -251,12 +293,13 @@ class TestPorts:
 
     def test_what_had_arrived_before_its_port_went_down_teaches_nothing(self) -> None:
         pair = self.busy()
-        requester = pair.qps[0]._requester
-        pair.run(2 * US)
-        pair.nics[0].set_port_up(0, False, pair.now)  # all packets are there already, but not yet reported
-        pair.run()
-        assert pair.qps[1].counters.packets_duplicate > 0
-        assert requester._detector._stretch == 1.0
+        sent = pair.qps[0].counters.packets_sent
+        pair.nics[0].set_port_ready(1, False)  # so that nothing goes again before the reports come
+        pair.nics[0].set_port_up(0, False, pair.now)
+        pair.run(5 * US)
+        assert pair.of_kind(PacketLost) and pair.qps[0].idle
+        assert pair.qps[0].counters.packets_sent == sent
+        assert patience_ns(pair) == pytest.approx(patience_ns(undisturbed()))
 
     @pytest.mark.parametrize("lost_updates", [0, 3])
     def test_the_peer_is_told_until_it_confirms(self, lost_updates: int) -> None:
@@ -298,6 +341,19 @@ class TestPorts:
         assert bytes(self.region.buffer) == CONTENT and not pair.of_kind(QpFailed)
 
 
+def undisturbed() -> ScriptedPair:
+    """A pair after a transfer without faults."""
+    pair = ScriptedPair(planes=2)
+    transfer(pair)
+    return pair
+
+
+def patience_ns(pair: ScriptedPair) -> int:
+    """How long the sender would wait for a packet on plane 0 at most."""
+    detector = pair.qps[0]._requester._detector
+    return max(detector.patience_ns(ev) for ev in pair.qps[0]._evs if ev.plane == 0)
+
+
 def dead_plane(plane: int) -> Rule:
     return lambda host, packet: [] if ev_format.plane_of(packet.ev) == plane else [ONE_WAY_NS]
 
@@ -325,6 +381,17 @@ class TestReports:
         transfer(pair)
         for packet in pair.sent(Sack, host=1):
             assert isinstance(packet.body, Sack) and path_of(packet.ev) == path_of(packet.body.ev)
+
+    def test_but_not_over_one_that_is_out_of_use_here(self) -> None:
+        pair = ScriptedPair(planes=2)
+        pair.rule = one_by_one()
+        denied = pair.qps[1].ev_map()[0].ev
+        pair.qps[1].deny(denied, 0)
+        for _ in range(5):
+            transfer_again(pair)
+        used = {path_of(packet.ev) for packet in pair.sent(Sack, host=1)}
+        echoed = {path_of(packet.body.ev) for packet in pair.sent(Sack, host=1) if isinstance(packet.body, Sack)}
+        assert path_of(denied) in echoed and path_of(denied) not in used
 
     def test_they_carry_the_senders_timestamp_and_the_ports(self) -> None:
         pair = ScriptedPair(tick_ns=1)

@@ -1,0 +1,116 @@
+"""How a retired EV comes back."""
+
+from __future__ import annotations
+
+from random import Random
+
+from agents.mrc.config import MrcConfig
+from agents.mrc.ev_set import Ev, EvSet
+from agents.mrc.ev_state import Cause, State
+from agents.mrc.probing import Prober
+from agents.transport import Datagram
+from agents.wire import ev as ev_format
+
+INTERVAL = 1_000_000
+READY = 0b11
+
+
+class Trial:
+    """Two planes with two EVs each, one of them just retired; `asked` are the EVs that were probed."""
+
+    def __init__(self) -> None:
+        evs = [[Ev(ev_format.make(plane, uplink)) for uplink in range(2)] for plane in range(2)]
+        self.evs = EvSet(evs, 2, Random(1), on_change=self._changed)
+        self.prober = Prober(MrcConfig(probe_interval_ns=INTERVAL), self.evs, self._send)
+        self.asked: list[Ev] = []
+        self.ev = evs[0][0]
+        self.evs.apply(self.ev, Cause.LOST, 0)
+
+    def _changed(self, ev: Ev, old: State, new: State, why: Cause, now: int) -> None:
+        if new is State.ASSUMED_BAD:
+            self.prober.retired(ev, now)
+        else:
+            self.prober.released(ev)
+
+    def _send(self, ev: Ev, now: int) -> Datagram:
+        self.asked.append(ev)
+        return Datagram(ev.plane, False, ())
+
+    def at(self, now: int, ready: int = READY) -> int:
+        """Let the time be `now`; how many probes went."""
+        before = len(self.asked)
+        self.prober.handle_timer(now)
+        while self.prober.poll(now, ready):
+            pass
+        return len(self.asked) - before
+
+    def answer(self, now: int, *, marked: bool = False) -> None:
+        self.prober.answered(self.ev.value, 10, marked, now)
+
+
+def test_one_probe_an_interval_while_none_is_answered() -> None:
+    trial = Trial()
+    assert trial.prober.next_timer() == INTERVAL
+    assert [trial.at(now) for now in (0, INTERVAL - 1, INTERVAL, INTERVAL + 1, 2 * INTERVAL)] == [0, 0, 1, 0, 1]
+    assert trial.ev.state is State.ASSUMED_BAD
+
+
+def test_the_next_one_follows_the_answer_and_two_bring_it_back() -> None:
+    trial = Trial()
+    trial.at(INTERVAL)
+    trial.answer(INTERVAL + 10)
+    assert trial.at(INTERVAL + 10) == 1
+    trial.answer(INTERVAL + 20)
+    assert trial.ev.state is State.GOOD and trial.ev.rtt_ns == 10
+    assert trial.prober.next_timer() is None and trial.at(5 * INTERVAL) == 0
+
+
+def test_answers_count_only_in_a_row() -> None:
+    trial = Trial()
+    trial.at(INTERVAL)
+    trial.answer(INTERVAL + 10)
+    trial.at(INTERVAL + 10)  # this one is lost
+    assert trial.at(2 * INTERVAL + 10) == 1
+    trial.answer(2 * INTERVAL + 20)
+    assert trial.ev.state is State.ASSUMED_BAD
+
+
+def test_marked_answers_bring_it_back_to_skip() -> None:
+    trial = Trial()
+    for now in (INTERVAL, INTERVAL + 10):
+        trial.at(now)
+        trial.answer(now + 10, marked=True)
+    assert trial.ev.state is State.SKIP
+
+
+def test_a_packet_that_arrived_after_all_hurries_it() -> None:
+    trial = Trial()
+    trial.prober.cleared(trial.ev)
+    assert trial.at(1) == 1
+    trial.prober.cleared(trial.ev)
+    assert trial.at(2) == 0, "one is out already"
+
+
+def test_a_busy_port_delays_it() -> None:
+    trial = Trial()
+    assert trial.at(INTERVAL, ready=0b10) == 0
+    timer = trial.prober.next_timer()
+    assert timer is not None and timer > INTERVAL, "no timer for what waits for a port"
+    assert trial.at(INTERVAL + 1) == 1
+
+
+def test_a_plane_that_is_down_is_not_probed() -> None:
+    trial = Trial()
+    trial.evs.set_planes_up(0b10)
+    assert trial.at(INTERVAL) == 0
+    trial.evs.set_planes_up(0b11)
+    assert trial.at(INTERVAL + 1) == 0, "not all at once when the port comes up"
+    assert trial.at(2 * INTERVAL) == 1
+
+
+def test_a_denied_ev_is_left_alone() -> None:
+    trial = Trial()
+    trial.at(INTERVAL)
+    trial.evs.apply(trial.ev, Cause.DENY, INTERVAL)
+    trial.answer(INTERVAL + 1)
+    assert trial.at(3 * INTERVAL) == 0 and trial.ev.state is State.DENIED
