@@ -1,8 +1,9 @@
 """The verdict of a run: pass, fail, or invalid when the machine and not the fabric was the bottleneck.
 
 Two ways in which the machine can be at fault. Packets that the machine dropped and events that were never collected are
-in the figures, whatever these say: such a run is void. A busy CPU and late agents only make a run worse: they excuse
-what was missed, and are a warning where nothing was. Nothing excuses a wrong byte.
+in the figures, whatever these say: such a run is void. A busy CPU and late agents only make a run slower: they excuse
+what slowness can spoil (the table of expectations says what), and are a warning where nothing was missed. Nothing
+excuses a wrong byte.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ def decide(run: Run, limits: dict[str, float]) -> Judgement:
     """Judge a run by the limits of its scenario (see `expectations.judge`)."""
     judged = judge(run, limits)
     missed = [row.name for row in judged if not row.ok]
-    inexcusable = [name for name in missed if not EXPECTATIONS[name].excusable]
+    excuses = {EXPECTATIONS[name].excused_by for name in missed}
     overloaded = overloads(run)
     machine = [*([run.interrupted] if run.interrupted else []), *(overload.what for overload in overloaded)]
     void = bool(run.interrupted) or any(overload.voids for overload in overloaded)
-    if inexcusable:
-        return Judgement("fail", inexcusable, judged, warnings=machine)
-    if void or (missed and machine):
+    if "nothing" in excuses:
+        return Judgement("fail", missed, judged, warnings=machine)
+    if void or (machine and excuses == {"slowness"}):
         return Judgement("invalid", machine, judged)
     return Judgement("fail" if missed else "pass", missed, judged, warnings=machine)

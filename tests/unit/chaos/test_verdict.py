@@ -74,6 +74,18 @@ def test_what_was_met_on_a_slow_machine_is_met_with_a_warning(case: str) -> None
     assert judgement.warnings[0].startswith(reason)
 
 
+def test_slowness_does_not_excuse_packets_sent_into_a_dead_path() -> None:
+    run = on_a_machine(cpu_fraction=1.0, late_timers=10_000)
+    run.faults = [handmade.fault(3, 4)]
+    run.events += [handmade.loss(3.01 + i * 1e-3) for i in range(11)]
+    run.totals["h0>h2"].messages_delivered = 0
+    judgement = verdict.decide(run, {**LIMITS, "packets_lost_per_qp": 10})
+    assert (judgement.verdict, judgement.reasons) == ("fail", ["undelivered_messages", "packets_lost_per_qp"])
+    assert len(judgement.warnings) == 2
+    run.machine.softnet_drops = 1  # but these may be among them
+    assert verdict.decide(run, {"packets_lost_per_qp": 10}).verdict == "invalid"
+
+
 def test_a_wrong_byte_fails_on_any_machine() -> None:
     run = on_a_machine(socket_drops=5)
     run.totals["h0>h2"].bytes_wrong = 1
