@@ -88,8 +88,7 @@ def _hello(host: Host, request: dict[str, Any], reply: Reply) -> None:
         pid=os.getpid(),
         now_ns=now_ns(),
         ports=[
-            {"ifname": port.spec.ifname, "up": up}
-            for port, up in zip(host.ports, host.loop.carrier.up, strict=True)
+            {"ifname": port.spec.ifname, "up": up} for port, up in zip(host.ports, host.loop.carrier.up, strict=True)
         ],
         qps=list(host.agent.connections),
     )
@@ -100,9 +99,7 @@ def _probe(host: Host, request: dict[str, Any], reply: Reply) -> None:
     if not 1 <= len(evs) <= _MAX_PROBES or not all(type(ev) is int and 0 <= ev < 1 << 32 for ev in evs):
         raise RequestError(f"evs has to be a list of 1..{_MAX_PROBES} whole numbers of 32 bits")
     now = now_ns()
-    host.agent.probe(
-        request["peer"], evs, now, now + request["timeout_ns"], lambda results: reply.ok(results=results)
-    )
+    host.agent.probe(request["peer"], evs, now, now + request["timeout_ns"], lambda results: reply.ok(results=results))
 
 
 def _qp_create(host: Host, request: dict[str, Any], reply: Reply) -> None:
@@ -263,9 +260,7 @@ OPERATIONS: dict[str, Operation] = {
             "region_bytes": Field(int, 1, _MAX_REGION_BYTES, default=1 << 20),
         },
     ),
-    "qp-connect": Operation(
-        _qp_connect, {"qpn": _QPN, "remote_qpn": _QPN, "remote_psn": Field(int, 0, (1 << 24) - 1)}
-    ),
+    "qp-connect": Operation(_qp_connect, {"qpn": _QPN, "remote_qpn": _QPN, "remote_psn": Field(int, 0, (1 << 24) - 1)}),
     "qp-destroy": Operation(_qp_destroy, {"qpn": _QPN}),
     "workload-start": Operation(
         _workload_start,

@@ -1,8 +1,8 @@
 """Two namespaces joined by veths, each port shaped like a host's of the lab: what rawio and the daemon are tested on.
 
-    rwa<pid>-<n>                rwb<pid>-<n>
-      eth0 ------- veth ------- eth0        HTB: 1:1 control, 1:10 data, both of the given rate
-      eth1 ------- veth ------- eth1
+rwa<pid>-<n>                rwb<pid>-<n>
+  eth0 ------- veth ------- eth0        HTB: 1:1 control, 1:10 data, both of the given rate
+  eth1 ------- veth ------- eth1
 """
 
 from __future__ import annotations

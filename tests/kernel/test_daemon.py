@@ -1,7 +1,7 @@
 """agents.daemon as a whole: two agents, one per namespace, joined by two veths that stand for two planes.
 
-    h0 (end a)    eth0 ---- eth0 h1 (end b)         one T0 group, so that a path has no T1; nobody looks at the
-                  eth1 ---- eth1                    outer address, the far end of the wire takes what comes
+h0 (end a)    eth0 ---- eth0 h1 (end b)         one T0 group, so that a path has no T1; nobody looks at the
+              eth1 ---- eth1                    outer address, the far end of the wire takes what comes
 """
 
 from __future__ import annotations
