@@ -142,8 +142,7 @@ def modules() -> Iterator[Row]:
 
 # Feature of `testbed.scratch` -> (what it is for, the one command that mends it)
 _FEATURE_NEEDS = {
-    "veth": ("the links", "modprobe veth"),
-    "SID device": ("carries the SIDs of a switch", "modprobe dummy"),
+    "veth": ("the links, and what carries the SIDs of a switch", "modprobe veth"),
     "SRv6 uN": ("what switches run: each takes its own uSID off the address", NEW_KERNEL),
     "SRv6 End.DT6": ("ordinary tools between hosts (ping, iperf3)", NEW_KERNEL),
     "SRv6 encapsulation": ("ordinary tools between hosts (ping, iperf3)", NEW_KERNEL),

@@ -8,7 +8,6 @@ root of a user namespace; where that is not allowed nothing can be seen, and `No
 from __future__ import annotations
 
 import ctypes
-import errno
 import json
 import os
 import socket
@@ -17,7 +16,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from testbed.fabric import messages, plan
-from testbed.fabric.apply import SID_DEVICE_KINDS
 from testbed.fabric.netlink import Request
 
 _CLONE_NEWNET, _CLONE_NEWUSER = 0x40000000, 0x10000000
@@ -28,7 +26,6 @@ _ERRNO = struct.Struct("=16xi")  # after the header of an NLMSG_ERROR
 
 _NEAR = plan.Interface("near", 100, "veth", "02:00:00:00:00:01", 4400, 101)
 _FAR = plan.Interface("far", 101, "veth", "02:00:00:00:00:02", 4400, 100)
-_SID = plan.Interface("sid0", 102, "sid", "02:00:00:00:00:03", 4400, None)
 
 
 class NotSeen(Exception):
@@ -88,24 +85,16 @@ def _veth() -> None:
     _ask(messages.veth_pair(_NEAR, here, _FAR, here), *(messages.set_up(i, True, "veth") for i in (100, 101)))
 
 
-def _sid_device() -> None:
-    for kind in SID_DEVICE_KINDS:
-        with suppress(OSError):
-            _ask(messages.sid_device(_SID, kind), messages.set_up(_SID.ifindex, True, "sid0"))
-            return
-    raise OSError(errno.EOPNOTSUPP, f"neither {' nor '.join(SID_DEVICE_KINDS)} devices")
-
-
 def _un() -> None:
-    _ask(messages.sid(plan.Sid("fcbb:bb00:800::/48", "sid0", "End"), _SID.ifindex))
+    _ask(messages.sid(plan.Sid("fcbb:bb00:800::/48", "near", "End"), _NEAR.ifindex))
 
 
 def _end_dt6() -> None:
-    _ask(messages.sid(plan.Sid("fcbb:bb00:1800::/48", "sid0", "End.DT6", plan.LOCAL_TABLE), _SID.ifindex))
+    _ask(messages.sid(plan.Sid("fcbb:bb00:1800::/48", "near", "End.DT6", plan.LOCAL_TABLE), _NEAR.ifindex))
 
 
 def _encapsulation() -> None:
-    _ask(messages.route(plan.Route("fd6d:7263::1/128", "sid0", segment="fcbb:bb00:800::"), _SID.ifindex))
+    _ask(messages.route(plan.Route("fd6d:7263::1/128", "near", segment="fcbb:bb00:800::"), _NEAR.ifindex))
 
 
 def _shaper() -> None:
@@ -136,7 +125,6 @@ def _bpf() -> None:
 
 FEATURES: dict[str, Callable[[], None]] = {
     "veth": _veth,
-    "SID device": _sid_device,
     "SRv6 uN": _un,
     "SRv6 End.DT6": _end_dt6,
     "SRv6 encapsulation": _encapsulation,

@@ -7,16 +7,13 @@ The caller records what is made before it is made (testbed.lab.state) and remove
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
 
 from testbed.fabric import messages, netns
 from testbed.fabric.bpf import Program
-from testbed.fabric.netlink import Kernel, KernelError, Request
-from testbed.fabric.plan import FabricPlan, Interface, NodePlan
-
-SID_DEVICE_KINDS = ("dummy", "ifb")  # the first that the kernel has
+from testbed.fabric.netlink import Kernel, Request
+from testbed.fabric.plan import FabricPlan, NodePlan
 
 Progress = Callable[[int, int], None]  # (done, of)
 
@@ -29,7 +26,7 @@ def create_namespaces(plan: FabricPlan, progress: Progress) -> None:
 
 
 def create_links(plan: FabricPlan, kernel: Kernel) -> None:
-    """Make all veth pairs, each with both ends in their namespaces at once, and the SID devices; all still down."""
+    """Make all veth pairs, each with both ends in their namespaces at once; all still down."""
     with _namespace_fds(plan) as fds:
         by_ifindex = {
             interface.ifindex: (node.node, interface) for node in plan.nodes.values() for interface in node.interfaces
@@ -40,7 +37,6 @@ def create_links(plan: FabricPlan, kernel: Kernel) -> None:
                 far_name, far = by_ifindex[near.peer_ifindex]
                 pairs.append(messages.veth_pair(near, fds[name], far, fds[far_name]))
         kernel[next(iter(plan.nodes))].send(pairs)
-    _create_sid_devices(plan, kernel)
 
 
 @contextlib.contextmanager
@@ -53,26 +49,6 @@ def _namespace_fds(plan: FabricPlan) -> Iterator[dict[str, int]]:
     finally:
         for fd in fds.values():
             os.close(fd)
-
-
-def _create_sid_devices(plan: FabricPlan, kernel: Kernel) -> None:
-    kinds = list(SID_DEVICE_KINDS)
-    for node in plan.nodes.values():
-        for interface in node.interfaces:
-            if interface.kind == "sid":
-                _create_sid_device(kernel, node, interface, kinds)
-
-
-def _create_sid_device(kernel: Kernel, node: NodePlan, interface: Interface, kinds: list[str]) -> None:
-    """Tries the kinds in order, and forgets those that the kernel lacks."""
-    while True:
-        try:
-            kernel[node.node].send([messages.sid_device(interface, kinds[0])])
-            return
-        except KernelError as error:
-            if error.number != errno.EOPNOTSUPP or len(kinds) == 1:
-                raise
-            del kinds[0]
 
 
 def configure(plan: FabricPlan, kernel: Kernel, ingress: Program, progress: Progress) -> None:

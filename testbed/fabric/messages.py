@@ -126,18 +126,6 @@ def link_named(device: str) -> Request:
     return _request(ifinfmsg(), RTM_GETLINK, 0, f"device {device}", {}, [("IFLA_IFNAME", device)])
 
 
-def sid_device(interface: Interface, kind: str) -> Request:
-    """The device of the local SIDs: `kind` dummy, or ifb where the kernel has no dummy."""
-    attributes = [
-        ("IFLA_IFNAME", interface.device),
-        ("IFLA_MTU", interface.mtu),
-        ("IFLA_ADDRESS", interface.mac),
-        ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", kind)]}),
-    ]
-    about = f"{kind} device {interface.device}"
-    return _request(ifinfmsg(), RTM_NEWLINK, NLM_F_ACK | _CREATE, about, {"index": interface.ifindex}, attributes)
-
-
 def set_up(ifindex: int, up: bool, about: str) -> Request:
     """Set a device administratively up or down."""
     fields = {"index": ifindex, "flags": IFF_UP if up else 0, "change": IFF_UP}

@@ -37,7 +37,6 @@ from testbed.fabric.plan import (
 _PROTOCOL_KERNEL = 2
 _LOOPBACK = 1
 _U32_KEY_VALUE_AT = 24  # attribute header 4, struct tc_u32_sel 16, mask 4
-_KINDS = {"dummy": "sid", "ifb": "sid", None: "loopback"}
 _ACTIONS = {srv6.ACTION_END: "End", srv6.ACTION_END_DT6: "End.DT6"}
 
 SECTIONS = ("interfaces", "addresses", "neighbours", "routes", "sids", "qdiscs", "classes", "filters")
@@ -71,7 +70,7 @@ def _interfaces(socket: RtSocket) -> list[Interface]:
             Interface(
                 device=message.get_attr("IFLA_IFNAME"),
                 ifindex=message["index"],
-                kind=_KINDS.get(kind, kind),  # type: ignore[arg-type]  # a foreign kind shows as itself
+                kind=kind or "loopback",
                 mac=message.get_attr("IFLA_ADDRESS"),
                 mtu=message.get_attr("IFLA_MTU"),
                 peer_ifindex=message.get_attr("IFLA_LINK") if kind == "veth" else None,

@@ -36,11 +36,13 @@ TICK_NS = 64  # in which the packet scheduler counts time
 LOCAL_TABLE = 255
 
 INGRESS_PROGRAM = "mrclab_ingress"
+SID_DEVICE_END = f"{SID_DEVICE}-end"
 
 # Before the links come: no duplicate address detection, no generated addresses, no router solicitations, and no
 # "all routers" group (that is what `default` forwarding 0 does), so that ports carry nothing but the lab's packets.
 # Order matters: writing all/forwarding sets default/forwarding too.
 _QUIET = {
+    "net.ipv6.conf.{}.disable_ipv6": "0",
     "net.ipv6.conf.{}.accept_dad": "0",
     "net.ipv6.conf.{}.addr_gen_mode": "1",
     "net.ipv6.conf.{}.accept_ra": "0",
@@ -52,11 +54,11 @@ SWITCH_SYSCTLS = HOST_SYSCTLS | {"net.ipv6.conf.all.forwarding": "1", "net.ipv6.
 
 @dataclass(frozen=True, slots=True, order=True)
 class Interface:
-    """A device, always up. `peer_ifindex` is the other end of a veth, None for other devices."""
+    """A device, always up. `peer_ifindex` is the other end of a veth, None for the loopback."""
 
     device: str
     ifindex: int
-    kind: Literal["veth", "sid", "loopback"]
+    kind: Literal["veth", "loopback"]
     mac: str
     mtu: int
     peer_ifindex: int | None
@@ -264,11 +266,22 @@ def _switch_routes(clos: Clos, switch: Node, peers: list[tuple[Port, Port]]) -> 
     return routes, [Sid(usid_prefix(own), SID_DEVICE, "End")]
 
 
+def _sid_device(node: Node, ifindex: int, mtu: int) -> tuple[Interface, Interface]:
+    """A veth pair that stays inside the node: it takes nothing but what a lab's links take.
+
+    (`lo` takes a SID and forwards nothing. Loading the dummy or ifb module would leave a device on the machine itself.)
+    """
+    near, far = Port(node.name, SID_DEVICE, ifindex), Port(node.name, SID_DEVICE_END, ifindex + 1)
+    return (
+        Interface(near.name, near.ifindex, "veth", near.mac, mtu, far.ifindex),
+        Interface(far.name, far.ifindex, "veth", far.mac, mtu, near.ifindex),
+    )
+
+
 def _node(clos: Clos, node: Node, sid_ifindex: int) -> NodePlan:
     ports = clos.ports(node.name)
     mtu = clos.spec.mtu
-    sid_mac = Port(node.name, SID_DEVICE, sid_ifindex).mac
-    interfaces = [LOOPBACK, Interface(SID_DEVICE, sid_ifindex, "sid", sid_mac, mtu, None)]
+    interfaces = [LOOPBACK, *_sid_device(node, sid_ifindex, mtu)]
     neighbours, qdiscs, classes, filters = [], [], [], []
     for port, link in ports:
         peer = clos.peer(port, link)
@@ -306,5 +319,5 @@ def _node(clos: Clos, node: Node, sid_ifindex: int) -> NodePlan:
 def build(clos: Clos) -> FabricPlan:
     """The desired state of all nodes of a Clos. SID devices get the ifindexes after those of all ports."""
     first = max((link.b.ifindex for link in clos.links.values()), default=0) + 1
-    nodes = {node.name: _node(clos, node, first + at) for at, node in enumerate(clos.nodes.values())}
+    nodes = {node.name: _node(clos, node, first + 2 * at) for at, node in enumerate(clos.nodes.values())}
     return FabricPlan(clos.spec.name, nodes)
