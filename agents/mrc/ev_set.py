@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agents.mrc.scoreboard import Sent
     from agents.wire.frame import PathTemplate
 
-SKIP = State.SKIP  # asked for with every packet
+GOOD, SKIP = State.GOOD, State.SKIP  # asked for with every packet
 _PATH_SHIFT = 21  # plane and uplink are the top 11 bits of an EV
 
 ChangeHandler = Callable[["Ev", State, State, Cause, int], None]  # EV, old, new, why, now
@@ -165,6 +165,15 @@ class EvSet:
             return None
         if self._paths_in_use == 1:
             avoid_path = -1
+        order = self._order
+        if order:  # nearly always the next one will do
+            ev = order[-1]
+            if ev.state is GOOD and ready >> ev.plane & 1 and ev.path != avoid_path:
+                return order.pop()
+        return self._search(ready, now, avoid_path)
+
+    def _search(self, ready: int, now: int, avoid_path: int) -> Ev | None:
+        """The first turn, from the next one on, that can be taken; see the rules of the module."""
         skip_passed = False
         for _ in range(3):  # what is left of this round, a new one, and another when all EVs were SKIP in that one
             order = self._order

@@ -36,7 +36,7 @@ class Prober:
         self._interval_ns = max(config.probe_interval_ns, config.probe_timeout_ns)
         self._needed = config.probes_to_restore
         self._trials: dict[int, _Trial] = {}  # by EV
-        self._to_send: dict[int, _Trial] = {}  # due, waiting for their port
+        self.waiting: dict[int, _Trial] = {}  # due, and gone as soon as their port is ready
         self._next_ns: int | None = None
 
     def retired(self, ev: Ev, now: int) -> None:
@@ -47,14 +47,14 @@ class Prober:
     def released(self, ev: Ev) -> None:
         """An EV is ASSUMED_BAD no more."""
         self._trials.pop(ev.value, None)
-        self._to_send.pop(ev.value, None)
+        self.waiting.pop(ev.value, None)
         self._reschedule()
 
     def cleared(self, ev: Ev) -> None:
         """A packet on it arrived after all: hurry."""
         trial = self._trials.get(ev.value)
         if trial is not None and not trial.unanswered:
-            self._to_send[ev.value] = trial
+            self.waiting[ev.value] = trial
 
     def answered(self, value: int, rtt_ns: int, marked: bool, now: int) -> None:
         """A probe of this EV came back; its round trip is the first thing known of the path as it is now."""
@@ -65,7 +65,7 @@ class Prober:
         trial.answered += 1
         trial.unanswered = False
         if trial.answered < self._needed:
-            self._to_send[value] = trial
+            self.waiting[value] = trial
         else:
             self._evs.apply(trial.ev, Cause.PROBED_MARKED if marked else Cause.PROBED, now)
 
@@ -81,20 +81,18 @@ class Prober:
             if trial.due_ns <= now:
                 trial.due_ns = now + self._interval_ns
                 if self._evs.up_mask >> trial.ev.plane & 1:
-                    self._to_send[trial.ev.value] = trial
+                    self.waiting[trial.ev.value] = trial
         self._reschedule()
 
     def poll(self, now: int, ready: int) -> Datagram | None:
         """The next probe that waits for a port of the bit mask `ready`, or None."""
-        if not self._to_send:
-            return None
         ready &= self._evs.up_mask
-        for trial in self._to_send.values():
+        for trial in self.waiting.values():
             if ready >> trial.ev.plane & 1:
                 break
         else:
             return None
-        del self._to_send[trial.ev.value]
+        del self.waiting[trial.ev.value]
         if trial.unanswered:
             trial.answered = 0  # the last one never came back
         trial.unanswered = True

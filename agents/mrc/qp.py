@@ -170,14 +170,19 @@ class MrcQueuePair(QueuePair):
         """See QueuePair. Control packets come first, and whatever ports are ready."""
         if self._remote_qpn is None:
             return None
-        report = self._responder.poll(self._endpoint.ports_down)
-        if report is not None:
-            datagram = self._control(*report)
-            if datagram is not None:
-                return datagram
+        if self._responder.due:
+            report = self._responder.poll(self._endpoint.ports_down)
+            if report is not None:
+                datagram = self._control(*report)
+                if datagram is not None:
+                    return datagram
         if self._failed:
             return None
-        return self._prober.poll(now, ready_ports) or self._requester.poll(now, ready_ports)
+        if self._prober.waiting:
+            datagram = self._prober.poll(now, ready_ports)
+            if datagram is not None:
+                return datagram
+        return self._requester.poll(now, ready_ports)
 
     def set_port_up(self, port: int, up: bool, now: int) -> None:
         """See QueuePair."""

@@ -38,6 +38,7 @@ class Responder:
     ) -> None:
         """`refused` counts what was not taken, by reason."""
         self.bytes_by_port = [0] * ports
+        self.due = False  # whether `poll` has something
         self._qpn = qpn
         self._config = config
         self._memory = memory
@@ -102,11 +103,13 @@ class Responder:
             due = True
         if due:
             self._trigger = number, packet.ev, body.tx_timestamp or 0
+            self.due = True
 
     def on_probe(self, packet: Packet, body: ReliabilityProbe) -> None:
         """Report what the sender asks about."""
         self._trigger = psn.unwrap(packet.psn, self._arrivals.cack), packet.ev, body.tx_timestamp
         self._probe_id = body.probe_id
+        self.due = True
 
     def poll(self, ports_down: int) -> tuple[int, Sack | Nack] | None:
         """(PSN for the BTH, report) to send now, or None; `ports_down` of our own goes into each SACK."""
@@ -115,6 +118,7 @@ class Responder:
             return nack.psn, nack
         if not self._reports:
             if self._trigger is None:
+                self.due = False
                 return None
             self._write_reports(*self._trigger)
         self._counters.sacks_sent += 1
@@ -148,3 +152,4 @@ class Responder:
     def _refuse(self, why: str, reason: NackReason, packet: Packet, body: Write) -> None:
         self._refused[why] += 1
         self._nacks.append(Nack(reason, packet.psn, packet.ev, tx_timestamp=body.tx_timestamp or 0))
+        self.due = True
