@@ -55,7 +55,8 @@ class _LazyGroup(click.Group):
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             from testbed.topology.errors import nearest
 
-            ctx.fail(f"no verb {args[0]!r}{nearest(args[0], VERBS)}")
+            hint = nearest(args[0], VERBS)
+            ctx.fail(f"no verb {args[0]!r}" + (f"; {hint}" if hint else ""))
         return super().resolve_command(ctx, args)
 
 
