@@ -233,6 +233,20 @@ def test_20_killed_ups_leave_nothing_after_down(lab_file: LabFile, rng: random.R
     assert up(path).paths_verified == 8
 
 
+def test_a_killed_down_is_finished_by_the_next(lab_file: LabFile, rng: random.Random) -> None:
+    path = lab_file("tiny", "fa-half")
+    source = "from testbed.lab import lifecycle; print(flush=True); lifecycle.down('fa-half')"
+    for _ in range(3):
+        up(path)
+        with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(rng.uniform(0, 0.1))
+            process.kill()
+        lifecycle.down("fa-half")
+        assert left_of("fa-half") == []
+
+
 def test_up_mends_what_a_killed_up_left(lab_file: LabFile) -> None:
     path = lab_file("tiny", "fa-again")
     with command(path) as process:
