@@ -65,7 +65,7 @@ class Arrivals:
 
     def report(self, trigger_psn: int) -> list[tuple[int, int]]:
         """[(offset from cack, 64-bit bitmap)] to send now, the trigger's block first; everything counts as reported."""
-        trigger = max(0, trigger_psn - self.cack - 1) // BLOCK
+        trigger = min(max(0, trigger_psn - self.cack - 1), self._mpr - 1) // BLOCK
         blocks = [trigger]
         fresh = self._fresh & ~(_BLOCK_MASK << trigger * BLOCK)
         while fresh:

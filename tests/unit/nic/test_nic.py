@@ -7,13 +7,24 @@ from itertools import islice
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agents.nic import Nic, NicConfig
 from agents.transport import ProbeAnswered, Write
 from agents.wire import address, ev, frame
-from agents.wire.headers import EndpointRequest, EndpointResponse, Opcode, TransportAck
-from agents.wire.packet import parse
+from agents.wire.headers import (
+    CONTROL_BODIES,
+    ENDPOINT_QP,
+    ControlBody,
+    EndpointRequest,
+    EndpointResponse,
+    Opcode,
+    TransportAck,
+)
+from agents.wire.packet import REASONS, parse
 from tests.unit.mrc.scripted import ONE_WAY_NS, US, ScriptedPair
+from tests.unit.wire.packets import bodies
 
 CONTENT = Random(1).randbytes(64 * 4096)
 SHAPE = {"planes": 4, "t0_groups": 2, "hosts_per_t0": 4, "t1s_per_plane": 4}
@@ -119,6 +130,31 @@ class TestRefusals:
         assert pair.nics[1].errors["icrc"] > 1000 and pair.qps[1].refused["trimmed"] > 0
         pair.run()
         assert bytes(region.buffer) == CONTENT
+
+
+OPCODES = {kind: opcode for opcode, kind in CONTROL_BODIES.items()}
+well_formed = st.tuples(
+    st.integers(0, 1), bodies, st.sampled_from([ENDPOINT_QP, 16]), st.integers(-80, 80) | st.integers(0, 0xFFFFFF)
+)
+
+
+@settings(derandomize=True, max_examples=150, deadline=None)
+@given(st.lists(well_formed, max_size=30))
+def test_whatever_the_peer_says_nothing_breaks(said: list[tuple[int, ControlBody, int, int]]) -> None:
+    pair = ScriptedPair(start_psn=0)
+    region = pair.nics[1].register_memory(len(CONTENT))
+    pair.post(CONTENT, region)
+    pair.run(2 * US)
+    for host, body, dest_qp, number in said:
+        src, dst = address.host_address(1 - host), address.host_address(host)
+        path = frame.PathTemplate(src=src, dst=dst, usids=(1 << 11,), ev=ev.make(1, 2))
+        data = b"".join(
+            frame.control(path, dest_qp=dest_qp, psn=number & 0xFFFFFF, opcode=OPCODES[type(body)], body=body)
+        )
+        pair.nics[host].receive(1, data, pair.now)
+        pair.run(1 * US)
+    pair.run(200 * US)
+    assert not pair.nics[0].errors.keys() & REASONS.keys(), "they were well-formed"
 
 
 class TestProbes:
