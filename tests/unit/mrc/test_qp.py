@@ -376,6 +376,13 @@ class TestReports:
         transfer(pair)
         assert not pair.sent(ReliabilityProbe), "no timer is needed"
 
+    def test_one_of_packets_that_were_never_sent_is_refused(self) -> None:
+        pair = ScriptedPair(start_psn=0)
+        requester = pair.qps[0]._requester
+        assert not requester.on_sack(Sack(0, 5), 0)
+        transfer(pair)
+        assert pair.qps[0].counters.bytes_acked == len(CONTENT)
+
     def test_they_go_back_over_the_path_that_the_packet_came_by(self) -> None:
         pair = ScriptedPair()
         transfer(pair)
