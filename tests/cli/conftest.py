@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ COMMAND_WITHIN_S = 120
 def mrclab(tmp_path: Path) -> Mrclab:
     """Runs a verb in an empty folder, and returns what it said and how it ended. A traceback is never an answer."""
 
-    def run(*arguments: str, **options: Any) -> Answer:
-        command = [sys.executable, "-m", "testbed.cli", *arguments]
+    def run(*arguments: str, before: Sequence[str] = (), **options: Any) -> Answer:
+        command = [*before, sys.executable, "-m", "testbed.cli", *arguments]
         options = {"cwd": tmp_path, "env": {**os.environ, "NO_COLOR": "1"}, **options}
         answer = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_WITHIN_S, **options)
         assert "Traceback" not in answer.stderr, answer.stderr

@@ -82,13 +82,13 @@ def test_down_of_nothing_is_no_error(mrclab: Mrclab) -> None:
     assert mrclab("down", "cli-nowhere").returncode == 0
 
 
-def test_without_root_it_says_so(mrclab: Mrclab, tiny_file: Path, tmp_path: Path) -> None:
-    answer = mrclab("up", str(tiny_file), user=65534, group=65534, extra_groups=[])
+def test_without_root_it_says_so(mrclab: Mrclab, tiny_file: Path) -> None:
+    answer = mrclab("up", str(tiny_file), before=["unshare", "--user"])  # no id is mapped there: nobody, without rights
     assert answer.returncode == 3
     assert "root" in only_line(answer)
 
 
 def test_a_missing_program_is_named_with_the_command_that_mends_it(mrclab: Mrclab, tiny_file: Path) -> None:
-    answer = mrclab("up", str(tiny_file), env={"PATH": "/nowhere", "NO_COLOR": "1"})
+    answer = mrclab("up", str(tiny_file), env={**os.environ, "PATH": "/nowhere"})
     assert answer.returncode == 3
     assert "clang" in answer.stderr and "apt-get install" in answer.stderr

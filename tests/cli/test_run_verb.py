@@ -6,15 +6,26 @@ import json
 from pathlib import Path
 
 import pytest
-from command import Mrclab, parsed
+from command import Answer, Mrclab, parsed
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(240)]
 
+INVALID = 4  # exit code
+TRIES = 4
 SUMMARY_KEYS = {"schema_version", "scenario", "lab", "seed", "verdict", "expectations", "flows", "faults", "machine"}
 
 
+def run(mrclab: Mrclab, *arguments: str) -> Answer:
+    """A run that is valid: one in which the machine was the bottleneck says nothing, and is done again."""
+    for _ in range(TRIES):
+        answer = mrclab(*arguments)
+        if answer.returncode != INVALID:
+            break
+    return answer
+
+
 def test_the_demonstration_passes_and_leaves_nothing(mrclab: Mrclab, tmp_path: Path) -> None:
-    answer = mrclab("demo")
+    answer = run(mrclab, "demo")
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "LINK CUT" in answer.stdout and "back in use" in answer.stdout and "PASS" in answer.stdout
     report = (tmp_path / "runs" / "demo" / "report.html").read_text()
@@ -25,7 +36,7 @@ def test_the_demonstration_passes_and_leaves_nothing(mrclab: Mrclab, tmp_path: P
 
 def test_link_flap_passes_and_fails_when_no_ev_is_retired(mrclab: Mrclab, tmp_path: Path) -> None:
     try:
-        good = parsed(mrclab("run", "link-flap", "--json", "--out", "good"))
+        good = parsed(run(mrclab, "run", "link-flap", "--json", "--out", "good"))
         assert good["verdict"] == "pass", good
         assert good.keys() >= SUMMARY_KEYS
         assert all(flow["bytes_wrong"] == 0 and flow["bytes_delivered"] > 0 for flow in good["flows"])
@@ -34,7 +45,7 @@ def test_link_flap_passes_and_fails_when_no_ev_is_retired(mrclab: Mrclab, tmp_pa
         assert stamps
         assert (tmp_path / "good" / "events.jsonl").stat().st_size > 0
 
-        control = mrclab("run", "link-flap", "--json", "--out", "control", "--set", "transport.retire_evs=false")
+        control = run(mrclab, "run", "link-flap", "--json", "--out", "bad", "--set", "transport.retire_evs=false")
         assert control.returncode == 1
         missed = {one["name"] for one in parsed(control)["expectations"] if not one["ok"]}
         assert "rerouted_within" in missed
@@ -45,7 +56,7 @@ def test_link_flap_passes_and_fails_when_no_ev_is_retired(mrclab: Mrclab, tmp_pa
 
 def test_full_load_follows_the_capacity_oracle(mrclab: Mrclab) -> None:
     try:
-        summary = parsed(mrclab("run", "full-load", "--json"))
+        summary = parsed(run(mrclab, "run", "full-load", "--json"))
         assert summary["verdict"] == "pass", summary
         healthy, damaged = summary["phases"][0], next(phase for phase in summary["phases"] if phase["down"])
         assert damaged["oracle_bps"] < healthy["oracle_bps"]

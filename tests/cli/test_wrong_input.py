@@ -42,7 +42,7 @@ def test_a_slip_of_the_pen(mrclab: Mrclab, arguments: list[str], says: str) -> N
         (TINY + "plains: 2\n", 5, "planes"),
         (TINY.replace("planes: 2", "planes: 9"), 1, "8"),
         (TINY + "planes: 2\n", 5, "planes"),
-        (TINY.replace("hosts_per_t0: 2", "hosts_per_t0: none"), 3, "integer"),
+        (TINY.replace("hosts_per_t0: 2", "hosts_per_t0: none"), 3, "whole number"),
         (TINY + "mtu: 1500\n", 5, "4228"),
     ],
 )
@@ -62,7 +62,7 @@ def test_a_wrong_lab_file(mrclab: Mrclab, tmp_path: Path, text: str, line: int, 
         ("p0t1-1", "p0t1-9", 5, "p0t1-"),
         ("at: 1500 ms", "at: 5 s", 5, "5 s"),
         ("load: 50%", "load: 101%", 3, "101%"),
-        ("500 ms", "500", 5, "500"),
+        ("for: 500 ms", "for: 500", 5, "500"),
         ("link-down", "link-dwn", 5, "link-down"),
     ],
 )
