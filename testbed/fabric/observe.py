@@ -139,6 +139,7 @@ def _qdiscs(socket: RtSocket, device: Callable[[int], str]) -> Iterable[Qdisc]:
             message["parent"],
             limit_bytes=options["limit"] if kind == "bfifo" else 0,
             default_class=options.get_attr("TCA_HTB_INIT")["defcls"] if kind == "htb" else 0,
+            size_table=message.get_attr("TCA_STAB") is not None,
         )
 
 

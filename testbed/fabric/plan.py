@@ -109,7 +109,11 @@ class Sid:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Qdisc:
-    """A queueing discipline; `limit_bytes` for bfifo, `default_class` for htb."""
+    """A queueing discipline; `limit_bytes` for bfifo, `default_class` for htb.
+
+    With a `size_table` (an empty one) it takes a packet's length when the packet comes. Without, it goes by the length
+    from before clsact egress: a trimmed packet would hold the line as long as a whole one.
+    """
 
     device: str
     kind: Literal["htb", "bfifo", "clsact"]
@@ -117,6 +121,7 @@ class Qdisc:
     parent: int
     limit_bytes: int = 0
     default_class: int = 0
+    size_table: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -213,7 +218,7 @@ def kernel_path_ev(clos: Clos, src: int, dst: int) -> tuple[int, int]:
 def _qdiscs(clos: Clos, device: str) -> list[Qdisc]:
     limit_bytes = clos.spec.queue.size
     return [
-        Qdisc(device, "htb", ROOT_HANDLE, 0xFFFFFFFF, default_class=DATA_CLASS & 0xFFFF),
+        Qdisc(device, "htb", ROOT_HANDLE, 0xFFFFFFFF, default_class=DATA_CLASS & 0xFFFF, size_table=True),
         Qdisc(device, "clsact", 0xFFFF0000, 0xFFFFFFF1),
         # never full: the program at egress drops first, and counts
         Qdisc(device, "bfifo", CONTROL_LEAF, CONTROL_CLASS, limit_bytes=limit_bytes + CONTROL_EXTRA_BYTES),
@@ -221,7 +226,8 @@ def _qdiscs(clos: Clos, device: str) -> list[Qdisc]:
     ]
 
 
-def _burst_ns(rate_bps: int, line_bps: int, mtu: int) -> int:
+def burst_ns(rate_bps: int, line_bps: int, mtu: int) -> int:
+    """How long a burst takes at `rate_bps`; its bytes are those of a line of `line_bps`."""
     burst_bytes = max(BURST_FRAMES * (mtu + ETHERNET_HEADER_BYTES), line_bps * BURST_NS // 8_000_000_000)
     return burst_bytes * 8_000_000_000 // rate_bps // TICK_NS * TICK_NS
 
@@ -230,7 +236,7 @@ def htb_classes(device: str, rate_bps: int, mtu: int) -> list[HtbClass]:
     """The classes of a port of that rate: the line, and control and data below it."""
 
     def htb_class(classid: int, parent: int, prio: int, class_bps: int) -> HtbClass:
-        bursts = _burst_ns(class_bps, rate_bps, mtu), _burst_ns(rate_bps, rate_bps, mtu)
+        bursts = burst_ns(class_bps, rate_bps, mtu), burst_ns(rate_bps, rate_bps, mtu)
         quantum_bytes = mtu + ETHERNET_HEADER_BYTES
         return HtbClass(device, classid, parent, prio, class_bps, rate_bps, *bursts, quantum_bytes)
 
@@ -251,7 +257,7 @@ def port_settings(clos: Clos, port: Port, link: Link) -> PortSettings:
         limit_bytes=queue.size,
         control_extra_bytes=CONTROL_EXTRA_BYTES,
         rate_bps=rate_bps,
-        burst_ns=_burst_ns(rate_bps, rate_bps, clos.spec.mtu),
+        burst_ns=burst_ns(rate_bps, rate_bps, clos.spec.mtu),
         trim_at_bytes=min(queue.trim_at, queue.size),
         kmin_bytes=queue.kmin,
         kmax_bytes=queue.kmax,

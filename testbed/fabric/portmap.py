@@ -102,7 +102,8 @@ class PortCounters:
 
     `packets` and `bytes` are what went into the queue, trimmed ones as they are then; those of `control_packets` are
     among them. A packet that was trimmed and then dropped is in `trimmed` and in `dropped_control`. The depths are what
-    the last packet found, and the last one that was marked, trimmed or dropped.
+    the last packet found, and the last one that was marked, trimmed or dropped. `busy_until_ns` is when the virtual
+    queue would be empty; it is kept up also where HTB's own decides.
     """
 
     packets: int
@@ -117,6 +118,7 @@ class PortCounters:
     first_drop_ns: int
     last_drop_ns: int
     last_tx_ns: int
+    busy_until_ns: int
     depth_bytes: int
     marked_depth_bytes: int
     trimmed_depth_bytes: int

@@ -52,8 +52,8 @@ class RunningLab:
 
     @cached_property
     def ports(self) -> Ports:
-        """Its ports, to be taken down and brought up."""
-        return Ports(self.kernel, self.plan)
+        """Its ports, to be taken down, changed and restored."""
+        return Ports(self.kernel, self.plan, lambda: self.port_map)
 
     @cached_property
     def port_map(self) -> PortMap:
