@@ -20,7 +20,7 @@ BLOCK_BITS = 32
 USID_PREFIX_BITS = address.USID_BITS + BLOCK_BITS
 
 # HTB: one parent holds the line rate, control has strict priority over data below it. The program at a port's egress
-# (port.bpf.c) chooses the leaf by the DSCP, and drops before a leaf would have to.
+# (port.bpf.c) chooses the leaf by the DSCP.
 ROOT_HANDLE = 0x10000
 LINE_CLASS = 0x100FF
 CONTROL_CLASS = 0x10001
@@ -29,6 +29,7 @@ CONTROL_LEAF = 0x20000
 DATA_LEAF = 0x30000
 DATA_SHARE_OF_RATE = 100  # data is guaranteed 1/100 of the line, the rest it borrows: so control comes first
 CONTROL_EXTRA_BYTES = 256 * 1024  # what control may take when data has filled the queue: 2 000 trimmed packets
+NO_LIMIT_BYTES = 1 << 30  # of the leaves: the program at egress drops before, and counts
 ETHERNET_HEADER_BYTES = 14
 BURST_FRAMES = 2  # a wake-up that comes up to one frame late loses no rate
 BURST_NS = 500_000  # the same for fast lines, where two frames are shorter than a late wake-up
@@ -215,14 +216,12 @@ def kernel_path_ev(clos: Clos, src: int, dst: int) -> tuple[int, int]:
     return (src + dst) % clos.spec.planes, (src + dst) % clos.spec.t1s_per_plane
 
 
-def _qdiscs(clos: Clos, device: str) -> list[Qdisc]:
-    limit_bytes = clos.spec.queue.size
+def _qdiscs(device: str) -> list[Qdisc]:
     return [
         Qdisc(device, "htb", ROOT_HANDLE, 0xFFFFFFFF, default_class=DATA_CLASS & 0xFFFF, size_table=True),
         Qdisc(device, "clsact", 0xFFFF0000, 0xFFFFFFF1),
-        # never full: the program at egress drops first, and counts
-        Qdisc(device, "bfifo", CONTROL_LEAF, CONTROL_CLASS, limit_bytes=limit_bytes + CONTROL_EXTRA_BYTES),
-        Qdisc(device, "bfifo", DATA_LEAF, DATA_CLASS, limit_bytes=limit_bytes),
+        Qdisc(device, "bfifo", CONTROL_LEAF, CONTROL_CLASS, limit_bytes=NO_LIMIT_BYTES),
+        Qdisc(device, "bfifo", DATA_LEAF, DATA_CLASS, limit_bytes=NO_LIMIT_BYTES),
     ]
 
 
@@ -325,7 +324,7 @@ def _node(clos: Clos, node: Node, sid_ifindex: int) -> NodePlan:
         peer = clos.peer(port, link)
         interfaces.append(Interface(port.name, port.ifindex, "veth", port.mac, mtu, peer.ifindex))
         neighbours.append(Neighbour(port.name, link_local(peer), peer.mac))
-        qdiscs += _qdiscs(clos, port.name)
+        qdiscs += _qdiscs(port.name)
         classes += htb_classes(port.name, link.rate_bps, mtu)
         filters.append(Filter(port.name, "egress", PORT_PROGRAM))
         settings.append(port_settings(clos, port, link))

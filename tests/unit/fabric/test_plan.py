@@ -116,8 +116,24 @@ def test_a_port_has_its_links_rate_and_the_labs_queue() -> None:
     node = plan.build(fabric).nodes["p0t0-0"]
     ceilings = {(item.device, item.ceil_bps) for item in node.classes}
     assert ceilings == {("h0", 10_000_000), ("p0t1-0", 40_000_000)}
-    data_limits = {item.limit_bytes for item in node.qdiscs if item.handle == plan.DATA_LEAF}
-    assert data_limits == {100 * 1024}
+    assert {(item.device, item.limit_bytes) for item in node.ports or ()} == {("h0", 102_400), ("p0t1-0", 102_400)}
+    assert {(item.device, item.rate_bps) for item in node.ports or ()} == ceilings
+
+
+def test_switches_mark_towards_switches_and_trim_everywhere_and_nics_do_neither(small: Clos) -> None:
+    nodes = plan.build(small).nodes
+    does = {
+        name: {(item.device, item.ecn, item.trimming, item.last_hop) for item in nodes[name].ports or ()}
+        for name in ("h0", "p0t0-0", "p0t1-0")
+    }
+    assert does["h0"] == {("eth0", False, False, False), ("eth1", False, False, False)}
+    assert does["p0t0-0"] == {
+        ("h0", False, True, True),
+        ("h1", False, True, True),
+        ("p0t1-0", True, True, False),
+        ("p0t1-1", True, True, False),
+    }
+    assert does["p0t1-0"] == {("p0t0-0", True, True, False), ("p0t0-1", True, True, False)}
 
 
 def test_control_comes_before_data_and_both_share_the_line(small: Clos) -> None:
