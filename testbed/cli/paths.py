@@ -28,8 +28,9 @@ def _fabric(lab: str) -> Clos:
     from testbed.lab import state
     from testbed.topology import clos
     from testbed.topology.labfile import load_lab
+    from testbed.topology.labspec import is_lab_name
 
-    found = state.load(lab)
+    found = state.load(lab) if is_lab_name(lab) else None
     return clos.build(load_lab(lab) if found is None else found.spec)
 
 

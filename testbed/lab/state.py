@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from testbed.topology.errors import InputError, nearest
-from testbed.topology.labspec import LabSpec
+from testbed.topology.labspec import LabSpec, is_lab_name
 
 STATE_ROOT = Path("/run/mrclab")
 SCHEMA_VERSION = 1
@@ -25,7 +25,14 @@ Phase = Literal["making", "up", "removing"]
 
 
 def directory(lab: str) -> Path:
-    """The folder of a lab, whether it exists or not."""
+    """The folder of a lab, whether it exists or not. Raises InputError for what is no lab's name.
+
+    Every path below STATE_ROOT is made here: what came from a command line may hold `..` or be an absolute path, and
+    `forget` would remove what it leads to.
+    """
+    if not is_lab_name(lab):
+        stem = Path(lab).stem
+        raise InputError(f"{lab!r} is not the name of a lab", f"did you mean {stem!r}?" if is_lab_name(stem) else "")
     return STATE_ROOT / lab
 
 

@@ -6,6 +6,7 @@ plan (`agents.wire.address`), of the packet sizes (`sizes`) and of what the kern
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal
 
@@ -17,6 +18,7 @@ from testbed.topology.units import DurationNs, RateBps, SizeBytes, format_rate, 
 from testbed.topology.yamlfile import Problem, refuse
 
 MAX_NAME_LENGTH = 15  # the kernel's limit for interface names; every name of a lab keeps to it
+NAME_PATTERN = "^[a-z][a-z0-9-]*$"
 MAX_HOSTS = (1 << 16) - 1  # the host number fills the last 16 bits of a host address, and 0 is not a host
 MIN_QUEUE_PACKETS = 2
 
@@ -91,7 +93,7 @@ class LabSpec(_Section):
 
     name: str = Field(
         max_length=MAX_NAME_LENGTH,
-        pattern="^[a-z][a-z0-9-]*$",
+        pattern=NAME_PATTERN,
         description=f"1 to {MAX_NAME_LENGTH} characters a-z, 0-9 and '-', a letter first; default: the file's name",
     )
     planes: int = Field(ge=1, le=address.MAX_PLANES, description="parallel networks, one NIC port each")
@@ -142,6 +144,11 @@ class LabSpec(_Section):
     def hosts(self) -> int:
         """Hosts in the whole lab."""
         return self.t0_groups * self.hosts_per_t0
+
+
+def is_lab_name(text: str) -> bool:
+    """Could a lab have this name? (A path, for example, is none.)"""
+    return len(text) <= MAX_NAME_LENGTH and re.fullmatch(NAME_PATTERN, text) is not None
 
 
 def _rate_in_range(rate_bps: int, most_bps: int, what: str) -> int:

@@ -86,3 +86,15 @@ def test_no_lab_is_up(mrclab: Mrclab) -> None:
     answer = mrclab("status", "cli-nowhere")
     assert answer.returncode == 2
     assert "cli-nowhere" in only_line(answer)
+
+
+@pytest.mark.parametrize("verb", [["down"], ["status"], ["cli"], ["fault", "list", "--lab"]])
+def test_a_path_is_no_lab_and_stays(mrclab: Mrclab, tmp_path: Path, verb: list[str]) -> None:
+    folder = tmp_path / "precious"
+    folder.mkdir()
+    (folder / "file").write_text("mine")
+    for name in (str(folder), f"../..{folder}", str(folder / "file")):
+        answer = mrclab(*verb, name)
+        assert answer.returncode == 2
+        assert "is not the name of a lab" in only_line(answer)
+    assert (folder / "file").read_text() == "mine"

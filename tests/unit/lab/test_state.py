@@ -88,3 +88,18 @@ def test_the_record_of_another_version_is_left_alone(root: Path) -> None:
     path.write_text(json.dumps({**content, "schema_version": 99}))
     with pytest.raises(InputError, match="made by another version of mrclab"):
         state.load("one")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../other", "/etc", "labs/demo.yaml", "demo\n", "Demo", "d" * 16])
+def test_what_is_no_name_leads_nowhere(name: str, root: Path) -> None:
+    other = root.parent / "other"
+    other.mkdir(exist_ok=True)
+    for act in (state.directory, state.load, state.known, state.forget):
+        with pytest.raises(InputError, match="is not the name of a lab"):
+            act(name)
+    assert root.exists() and other.exists()
+
+
+def test_a_file_instead_of_a_name_is_told_the_name() -> None:
+    with pytest.raises(InputError, match=r"did you mean 'tiny'\?"):
+        state.known("topologies/tiny.yaml")
