@@ -13,7 +13,7 @@ from agents.memory import Region
 from agents.mrc.config import MrcConfig
 from agents.mrc.qp import MrcQueuePair
 from agents.nic import Nic
-from agents.telemetry import Telemetry
+from agents.telemetry import DEFAULT_SAMPLE_INTERVAL_NS, Telemetry
 from agents.transport import Event, ImmediateReceived, ProbeAnswered, QpFailed, SendCompleted
 from agents.workloads.base import Workload
 
@@ -59,9 +59,9 @@ class _ProbeRound:
 class Agent:
     """What lives on one NIC."""
 
-    def __init__(self, nic: Nic, now: int) -> None:
+    def __init__(self, nic: Nic, now: int, sample_interval_ns: int = DEFAULT_SAMPLE_INTERVAL_NS) -> None:
         self.nic = nic
-        self.telemetry = Telemetry(now)
+        self.telemetry = Telemetry(now, sample_interval_ns)
         self.connections: dict[int, Connection] = {}
         self._workload_ids = 0
         self._probes: dict[int, tuple[_ProbeRound, ProbeResult]] = {}

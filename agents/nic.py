@@ -232,10 +232,8 @@ class Nic:
         return peer
 
     def _peer_at(self, source: bytes) -> Peer | None:
-        host = int.from_bytes(source[-2:], "big") - 1
-        if not 0 <= host < self.config.hosts or address.host_address(host) != source:
-            return None
-        return self._peer(host)
+        host = address.host_number(source)
+        return None if host is None or host >= self.config.hosts else self._peer(host)
 
     def _same_t0(self, host: int) -> bool:
         return host // self.config.hosts_per_t0 == self.config.host // self.config.hosts_per_t0

@@ -1,27 +1,47 @@
 """What can be asked of an agent over its control socket: a table of operations, and a function for each.
 
 The engine checks the fields of a request against the table before the function sees them; what is wrong is answered in
-words. Times are CLOCK_MONOTONIC in ns, loads payload bits per second, sizes bytes.
+words. Times are ns of the agent's clock (CLOCK_MONOTONIC in a process, virtual in the simulator), loads payload bits
+per second, sizes bytes.
 """
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Protocol
 
 from agents.agent import Agent, Connection
 from agents.mrc.config import MrcConfig
-from agents.rawio.control import Reply, RequestError
-from agents.rawio.loop import Loop, now_ns
-from agents.rawio.port import Port
+from agents.request import Reply, RequestError
 from agents.telemetry import counters_of
 from agents.transport import QpStateError
+from agents.wire import address
 from agents.workloads.base import Workload
 from agents.workloads.pattern import MAX_MESSAGE_BYTES, Pattern
 from agents.workloads.write_bw import Offer, Target, WriteBwReceiver, WriteBwSender
+
+
+class Host(Protocol):
+    """What the operations work on: an agent, and the process (or the simulated host) that it lives in."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def agent(self) -> Agent: ...
+
+    def now_ns(self) -> int:
+        """The time."""
+
+    def identity(self) -> dict[str, Any]:
+        """Its pid, and its ports by name with their carrier."""
+
+    def totals(self) -> dict[str, Any]:
+        """What it has counted since it was started, beside what the agent and its NIC count."""
+
+    def stop(self) -> None:
+        """End it, once the answer is out."""
+
 
 _REQUIRED = object()
 _MAX_REGION_BYTES = 1 << 30
@@ -71,25 +91,12 @@ _OPTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
-    """The process that operations work on."""
-
-    name: str
-    agent: Agent
-    ports: list[Port]
-    loop: Loop
-
-
 def _hello(host: Host, request: dict[str, Any], reply: Reply) -> None:
     reply.ok(
         name=host.name,
         host=host.agent.nic.config.host,
-        pid=os.getpid(),
-        now_ns=now_ns(),
-        ports=[
-            {"ifname": port.spec.ifname, "up": up} for port, up in zip(host.ports, host.loop.carrier.up, strict=True)
-        ],
+        now_ns=host.now_ns(),
+        **host.identity(),
         qps=list(host.agent.connections),
     )
 
@@ -98,7 +105,7 @@ def _probe(host: Host, request: dict[str, Any], reply: Reply) -> None:
     evs = request["evs"]
     if not 1 <= len(evs) <= _MAX_PROBES or not all(type(ev) is int and 0 <= ev < 1 << 32 for ev in evs):
         raise RequestError(f"evs has to be a list of 1..{_MAX_PROBES} whole numbers of 32 bits")
-    now = now_ns()
+    now = host.now_ns()
     host.agent.probe(request["peer"], evs, now, now + request["timeout_ns"], lambda results: reply.ok(results=results))
 
 
@@ -137,36 +144,34 @@ def _workload_start(host: Host, request: dict[str, Any], reply: Reply) -> None:
     role, kind = request["role"], request["kind"]
     if kind != "write_bw" or role not in _ROLES:
         raise RequestError(f"no workload {kind!r} with role {role!r}; there is write_bw with {' or '.join(_ROLES)}")
-    workload = _ROLES[role](connection, request)
+    workload = _ROLES[role](connection, request, host.now_ns())
     if any(type(one) is type(workload) for one in connection.workloads.values()):
         raise RequestError(f"queue pair {request['qpn']} has or had a {role} workload; make another queue pair")
     reply.ok(workload=host.agent.add_workload(connection, workload))
 
 
-def _sender(connection: Connection, request: dict[str, Any]) -> Workload:
+def _sender(connection: Connection, request: dict[str, Any], now: int) -> Workload:
     remote = {name: request[name] for name in ("address", "rkey", "size")}
     missing = [name for name, value in remote.items() if value is None]
     if missing:
         raise RequestError(f"a sender needs {', '.join(missing)}: the receiver's, from its qp-create")
     start = request["start_at_ns"]
-    offer = Offer(
-        request["load_bps"], now_ns() if start is None else start, request["stop_at_ns"], request["outstanding"]
-    )
+    offer = Offer(request["load_bps"], now if start is None else start, request["stop_at_ns"], request["outstanding"])
     pattern = Pattern(request["seed"], request["message_bytes"])
     return WriteBwSender(connection.qp, pattern, Target(request["address"], request["rkey"], request["size"]), offer)
 
 
-def _receiver(connection: Connection, request: dict[str, Any]) -> Workload:
+def _receiver(connection: Connection, request: dict[str, Any], now: int) -> Workload:
     pattern = Pattern(request["seed"], request["message_bytes"])
     return WriteBwReceiver(connection.qp.qpn, pattern, connection.region.buffer)
 
 
-_ROLES: dict[str, Callable[[Connection, dict[str, Any]], Workload]] = {"send": _sender, "receive": _receiver}
+_ROLES: dict[str, Callable[[Connection, dict[str, Any], int], Workload]] = {"send": _sender, "receive": _receiver}
 
 
 def _workload_stop(host: Host, request: dict[str, Any], reply: Reply) -> None:
     for workload in _workloads(host, request).values():
-        workload.stop(now_ns())
+        workload.stop(host.now_ns())
     reply.ok()
 
 
@@ -193,26 +198,10 @@ def _collect(host: Host, request: dict[str, Any], reply: Reply) -> None:
 
 def _totals(host: Host) -> dict[str, Any]:
     """Counts since the agent was started."""
-    loop = host.loop.counters
     return {
-        "now_ns": now_ns(),
-        "cpu_ns": time.process_time_ns(),
-        "turns": loop.turns,
-        "late_timers": loop.late_timers,
-        "worst_late_ns": loop.worst_late_ns,
-        "socket_drops": sum(port.read_drops() for port in host.ports),
+        "now_ns": host.now_ns(),
+        **host.totals(),
         "packets_refused": dict(host.agent.nic.errors),
-        "ports": [
-            {
-                "up": up,
-                "packets_received": port.counters.packets_received,
-                "packets_sent": port.counters.packets_sent,
-                "bytes_sent": port.counters.bytes_sent,
-                "control_refused": port.counters.control_refused,
-                "send_errors": dict(port.counters.send_errors),
-            }
-            for port, up in zip(host.ports, host.loop.carrier.up, strict=True)
-        ],
         "qps": [
             {"qpn": qpn, **counters_of(one.qp), "packets_refused": dict(one.qp.refused)}
             for qpn, one in host.agent.connections.items()
@@ -221,7 +210,7 @@ def _totals(host: Host) -> dict[str, Any]:
 
 
 def _sample_interval(host: Host, request: dict[str, Any], reply: Reply) -> None:
-    host.agent.telemetry.set_interval(request["interval_ns"], now_ns())
+    host.agent.telemetry.set_interval(request["interval_ns"], host.now_ns())
     reply.ok()
 
 
@@ -231,7 +220,7 @@ def _ev_map(host: Host, request: dict[str, Any], reply: Reply) -> None:
 
 def _shutdown(host: Host, request: dict[str, Any], reply: Reply) -> None:
     reply.ok()
-    host.loop.stop()
+    host.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +236,7 @@ OPERATIONS: dict[str, Operation] = {
     "probe": Operation(
         _probe,
         {
-            "peer": Field(int, 0, 1 << 16),
+            "peer": Field(int, 0, address.MAX_HOSTS - 1),
             "evs": Field(list),
             "timeout_ns": Field(int, _NS_PER_MS, 60_000 * _NS_PER_MS, default=1000 * _NS_PER_MS),
         },
@@ -255,7 +244,7 @@ OPERATIONS: dict[str, Operation] = {
     "qp-create": Operation(
         _qp_create,
         {
-            "peer": Field(int, 0, 1 << 16),
+            "peer": Field(int, 0, address.MAX_HOSTS - 1),
             "options": Field(dict, default={}),
             "region_bytes": Field(int, 1, _MAX_REGION_BYTES, default=1 << 20),
         },

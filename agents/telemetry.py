@@ -53,10 +53,10 @@ class _Bounded:
 class Telemetry:
     """Samples and events of one agent."""
 
-    def __init__(self, now: int) -> None:
+    def __init__(self, now: int, interval_ns: int = DEFAULT_SAMPLE_INTERVAL_NS) -> None:
         self.samples = _Bounded(_MAX_SAMPLES)
         self.events = _Bounded(_MAX_EVENTS)
-        self._interval_ns = DEFAULT_SAMPLE_INTERVAL_NS
+        self._interval_ns = interval_ns
         self._due_ns = self._next_beat(now)
 
     def set_interval(self, interval_ns: int, now: int) -> None:
