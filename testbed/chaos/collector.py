@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from testbed.chaos.stage import Agents
 from testbed.chaos.traffic import Ends
-from testbed.lab.agents import AgentGroup
 from testbed.measure.record import (
     CarrierChanged,
     EvChanged,
@@ -31,7 +31,7 @@ _MAX_ROUNDS = 20  # of `collect` for one agent that always has more
 class Collector:
     """For one run; `ends` are its flows. `totals` is the agents' last word on their counters, by host."""
 
-    def __init__(self, agents: AgentGroup, recorder: Recorder, ends: Iterable[Ends]) -> None:
+    def __init__(self, agents: Agents, recorder: Recorder, ends: Iterable[Ends]) -> None:
         self._agents = agents
         self._recorder = recorder
         self._senders = {(one.flow.src, one.src_qpn): one.flow.name for one in ends}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.chaos.scenario import Workload
-from testbed.lab.agents import AgentGroup
+from testbed.chaos.stage import Agents
 from testbed.measure.record import Flow, FlowTotals
 from testbed.topology.clos import Clos
 
@@ -31,7 +31,7 @@ class Ends:
 class Traffic:
     """All flows of a run. `connect`, then `start`; `stop` if need be; `drained`; `totals`; `disconnect`."""
 
-    def __init__(self, agents: AgentGroup, clos: Clos) -> None:
+    def __init__(self, agents: Agents, clos: Clos) -> None:
         self._agents = agents
         self._clos = clos
         self.ends: list[Ends] = []

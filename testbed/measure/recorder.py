@@ -81,5 +81,5 @@ class Recorder:
         self._events.close()
 
     def _write(self, file: TextIO, t_ns: int, **fields: Any) -> None:
-        row = {"t_s": round(self.run.seconds(t_ns), 6), "t_ns": t_ns, **fields}
+        row = {"t_s": round(self.run.seconds(t_ns), 9), "t_ns": t_ns, **fields}
         file.write(json.dumps(row, separators=(",", ":")) + "\n")
