@@ -146,7 +146,7 @@ _FEATURE_NEEDS = {
     "SRv6 uN": ("what switches run: each takes its own uSID off the address", NEW_KERNEL),
     "SRv6 End.DT6": ("ordinary tools between hosts (ping, iperf3)", NEW_KERNEL),
     "SRv6 encapsulation": ("ordinary tools between hosts (ping, iperf3)", NEW_KERNEL),
-    "HTB": ("line rates and queues of the ports", "modprobe -a sch_htb cls_u32"),
+    "HTB": ("line rates and queues of the ports", "modprobe sch_htb"),
     "clsact": ("where eBPF programs hang on a port", "modprobe -a sch_ingress cls_bpf"),
     "packet sockets": ("what the agents send and receive through", "modprobe af_packet"),
     "eBPF": ("keeps the agents' packets from the hosts' stacks", "apt-get install libbpf-dev"),

@@ -103,9 +103,6 @@ def _shaper() -> None:
         messages.qdisc(plan.Qdisc("near", "htb", plan.ROOT_HANDLE, 0xFFFFFFFF, default_class=0xFF), _NEAR.ifindex),
         messages.htb_class(line, _NEAR.ifindex),
         messages.qdisc(plan.Qdisc("near", "bfifo", plan.DATA_LEAF, plan.LINE_CLASS, limit_bytes=10**5), _NEAR.ifindex),
-        messages.dscp_filter(
-            plan.Filter("near", "u32", dscp=plan.CONTROL_DSCP, classid=plan.LINE_CLASS), _NEAR.ifindex
-        ),
     )
 
 

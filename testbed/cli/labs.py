@@ -106,6 +106,7 @@ def _dry_run(lab: str, as_json: bool) -> None:
                 node.qdiscs,
                 node.classes,
                 node.filters,
+                node.ports or (),
             ):
                 for item in part:
                     show(f"  {item}")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from testbed.fabric import messages, netns
-from testbed.fabric.bpf import Program
 from testbed.fabric.netlink import Kernel, Request
 from testbed.fabric.plan import FabricPlan, NodePlan
+from testbed.fabric.portmap import PortMap
+from testbed.fabric.programs import Programs
 
 Progress = Callable[[int, int], None]  # (done, of)
 
@@ -51,15 +52,26 @@ def _namespace_fds(plan: FabricPlan) -> Iterator[dict[str, int]]:
             os.close(fd)
 
 
-def configure(plan: FabricPlan, kernel: Kernel, ingress: Program, progress: Progress) -> None:
-    """Queues, then devices up, then neighbours, addresses, routes and SIDs, on every node."""
+def configure(plan: FabricPlan, kernel: Kernel, programs: Programs, progress: Progress) -> None:
+    """The port map, then on every node queues, devices up, neighbours, addresses, routes and SIDs."""
     for done, node in enumerate(plan.nodes.values(), start=1):
-        kernel[node.node].send([*queue_requests(node, ingress.fd), *node_requests(node)])
+        set_ports(node, programs.ports)
+        kernel[node.node].send([*queue_requests(node, programs.fds), *node_requests(node)])
         progress(done, len(plan.nodes))
 
 
-def queue_requests(node: NodePlan, program_fd: int) -> list[Request]:
-    """The qdiscs, classes and filters of a node; HTB's root comes before its classes, these before their leaves."""
+def set_ports(node: NodePlan, ports: PortMap) -> None:
+    """What the ports of a node do with packets."""
+    index = _ifindexes(node)
+    for item in node.ports or ():
+        ports.set(index[item.device], item)
+
+
+def queue_requests(node: NodePlan, program_fds: Mapping[str, int]) -> list[Request]:
+    """The qdiscs, classes and programs of a node; HTB's root comes before its classes, these before their leaves.
+
+    `program_fds`: what to attach the programs by, by name. The port map has to be set before.
+    """
     index = _ifindexes(node)
     roots = [item for item in node.qdiscs if item.kind != "bfifo"]
     leaves = [item for item in node.qdiscs if item.kind == "bfifo"]
@@ -67,12 +79,7 @@ def queue_requests(node: NodePlan, program_fd: int) -> list[Request]:
         *(messages.qdisc(item, index[item.device]) for item in roots),
         *(messages.htb_class(item, index[item.device]) for item in node.classes),
         *(messages.qdisc(item, index[item.device]) for item in leaves),
-        *(
-            messages.dscp_filter(item, index[item.device])
-            if item.kind == "u32"
-            else messages.ingress_filter(item, index[item.device], program_fd)
-            for item in node.filters
-        ),
+        *(messages.program_filter(item, index[item.device], program_fds[item.program]) for item in node.filters),
     ]
 
 

@@ -47,7 +47,6 @@ from testbed.fabric.netlink import (
 )
 from testbed.fabric.plan import (
     BLOCK_BITS,
-    ROOT_HANDLE,
     TICK_NS,
     Address,
     Filter,
@@ -68,15 +67,14 @@ TYPE_UNICAST, TYPE_BLACKHOLE = 1, 6
 IFF_UP = 1
 IFF_LOWER_UP = 1 << 16
 NUD_PERMANENT = 0x80
-CLSACT_INGRESS = 0xFFFFFFF2
-U32_PRIORITY, BPF_PRIORITY = 1, 1
+CLSACT_HOOKS = {"ingress": 0xFFFFFFF2, "egress": 0xFFFFFFF3}
+BPF_PRIORITY = 1
 
-_ETH_P_IPV6_BE, _ETH_P_ALL_BE = 0xDD86, 0x0300
+_ETH_P_ALL_BE = 0x0300
 _BPF_DIRECT_ACTION = 1
 _LINKLAYER_ETHERNET = 1
 _IFA_F_NODAD = 0x02
 _HTB_VERSION, _HTB_R2Q = 3, 10
-DSCP_SHIFT, DSCP_MASK = 22, 0x3F << 22  # in the first word of an IPv6 header
 
 _TC_IFINDEX_AT = 20  # nlmsghdr 16, family and padding 4
 
@@ -194,14 +192,14 @@ def _qdisc(item: Qdisc) -> bytes:
     return _traffic(RTM_NEWQDISC, attributes, item.handle, item.parent)
 
 
-def htb_class(item: HtbClass, ifindex: int) -> Request:
-    """A class; its quantum is given, so that HTB has no reason to warn about r2q."""
+def htb_class(item: HtbClass, ifindex: int, *, change: bool = False) -> Request:
+    """A new class, or another rate for one that is there. The quantum keeps HTB from warning about r2q."""
     about = f"htb class {item.classid & 0xFFFF:x}"
-    return _on_device(_htb_class(replace(item, device="")), about, item.device, ifindex)
+    return _on_device(_htb_class(replace(item, device=""), change), about, item.device, ifindex)
 
 
 @cache
-def _htb_class(item: HtbClass) -> bytes:
+def _htb_class(item: HtbClass, change: bool) -> bytes:
     rate, ceil = item.rate_bps // 8, item.ceil_bps // 8
     limit = (1 << 32) - 1
     parameters = {
@@ -220,38 +218,29 @@ def _htb_class(item: HtbClass) -> bytes:
     if ceil > limit:
         options.append(("TCA_HTB_CEIL64", ceil))
     attributes = [("TCA_KIND", "htb"), ("TCA_OPTIONS", {"attrs": options})]
-    return _traffic(RTM_NEWTCLASS, attributes, item.classid, item.parent)
+    return _traffic(RTM_NEWTCLASS, attributes, item.classid, item.parent, create=not change)
 
 
-def dscp_filter(item: Filter, ifindex: int) -> Request:
-    """DSCP of the outer IPv6 header -> class."""
-    return _on_device(_dscp_filter(item.dscp, item.classid), "DSCP filter", item.device, ifindex)
+def program_filter(item: Filter, ifindex: int, program_fd: int) -> Request:
+    """An eBPF program at a clsact hook of a port."""
+    return _on_device(
+        _program_filter(item.hook, item.program, program_fd), f"{item.hook} program", item.device, ifindex
+    )
 
 
 @cache
-def _dscp_filter(dscp: int, classid: int) -> bytes:
-    key = f"{dscp << DSCP_SHIFT:#010x}/{DSCP_MASK:#010x}+0"
-    options = [("TCA_U32_CLASSID", classid), ("TCA_U32_SEL", {"keys": [key]})]
-    attributes = [("TCA_KIND", "u32"), ("TCA_OPTIONS", {"attrs": options})]
-    return _traffic(RTM_NEWTFILTER, attributes, 0, ROOT_HANDLE, U32_PRIORITY << 16 | _ETH_P_IPV6_BE)
-
-
-def ingress_filter(item: Filter, ifindex: int, program_fd: int) -> Request:
-    """An eBPF program at the ingress of a port."""
-    options = [
-        ("TCA_BPF_FD", program_fd),
-        ("TCA_BPF_NAME", item.program),
-        ("TCA_BPF_FLAGS", _BPF_DIRECT_ACTION),
-    ]
+def _program_filter(hook: str, name: str, program_fd: int) -> bytes:
+    options = [("TCA_BPF_FD", program_fd), ("TCA_BPF_NAME", name), ("TCA_BPF_FLAGS", _BPF_DIRECT_ACTION)]
     attributes = [("TCA_KIND", "bpf"), ("TCA_OPTIONS", {"attrs": options})]
-    message = _traffic(RTM_NEWTFILTER, attributes, 1, CLSACT_INGRESS, BPF_PRIORITY << 16 | _ETH_P_ALL_BE)
-    return _on_device(message, "ingress program", item.device, ifindex)
+    return _traffic(RTM_NEWTFILTER, attributes, 1, CLSACT_HOOKS[hook], BPF_PRIORITY << 16 | _ETH_P_ALL_BE)
 
 
-def _traffic(kind: int, attributes: list[tuple[str, Any]], handle: int, parent: int, info: int = 0) -> bytes:
+def _traffic(
+    kind: int, attributes: list[tuple[str, Any]], handle: int, parent: int, info: int = 0, *, create: bool = True
+) -> bytes:
     """A traffic control message for no device yet: all ports of a kind have the same ones but for the ifindex."""
     fields = {"family": 0, "index": 0, "handle": handle, "parent": parent, "info": info}
-    return _request(tcmsg(), kind, NLM_F_ACK | _CREATE, "", fields, attributes).message
+    return _request(tcmsg(), kind, NLM_F_ACK | (_CREATE if create else 0), "", fields, attributes).message
 
 
 def _on_device(message: bytes, about: str, device: str, ifindex: int) -> Request:

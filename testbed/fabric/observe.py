@@ -6,10 +6,9 @@ A port without carrier keeps its routes, so carrier is not part of this state.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
@@ -33,13 +32,14 @@ from testbed.fabric.plan import (
     Sid,
     namespace_name,
 )
+from testbed.fabric.port_settings import PortSettings
+from testbed.fabric.portmap import PortMap
 
 _PROTOCOL_KERNEL = 2
 _LOOPBACK = 1
-_U32_KEY_VALUE_AT = 24  # attribute header 4, struct tc_u32_sel 16, mask 4
 _ACTIONS = {srv6.ACTION_END: "End", srv6.ACTION_END_DT6: "End.DT6"}
 
-SECTIONS = ("interfaces", "addresses", "neighbours", "routes", "sids", "qdiscs", "classes", "filters")
+SECTIONS = ("interfaces", "addresses", "neighbours", "routes", "sids", "qdiscs", "classes", "filters", "ports")
 
 # What makes two objects of a section the same one; the other fields are its settings.
 _IDENTITY = {
@@ -50,7 +50,8 @@ _IDENTITY = {
     "sids": ("dst",),
     "qdiscs": ("device", "handle"),
     "classes": ("device", "classid"),
-    "filters": ("device", "kind"),
+    "filters": ("device", "hook"),
+    "ports": ("device",),
 }
 
 
@@ -160,23 +161,19 @@ def _classes(socket: RtSocket, name: str, ifindex: int) -> Iterable[HtbClass]:
         )
 
 
-def _filters(socket: RtSocket, name: str, ifindex: int, parent: int) -> Iterable[Filter]:
-    for data in socket.dump(messages.filters_of(ifindex, parent)):
+def _filters(socket: RtSocket, name: str, ifindex: int, hook: Literal["ingress", "egress"]) -> Iterable[Filter]:
+    for data in socket.dump(messages.filters_of(ifindex, messages.CLSACT_HOOKS[hook])):
         message = _decoded(tcmsg, data)
-        kind, options = message.get_attr("TCA_KIND"), message.get_attr("TCA_OPTIONS")
-        if options is None:
-            continue
-        if kind == "bpf":
-            yield Filter(name, "bpf", program=options.get_attr("TCA_BPF_NAME"))
-        elif kind == "u32" and (selector := options.get_attr("TCA_U32_SEL")) is not None:
-            # pyroute2 decodes the keys of a selector four bytes off, so take the first one's value from the bytes
-            value = struct.unpack_from(">I", data, selector.offset + _U32_KEY_VALUE_AT)[0]
-            dscp = value >> messages.DSCP_SHIFT
-            yield Filter(name, "u32", dscp=dscp, classid=options.get_attr("TCA_U32_CLASSID"))
+        options = message.get_attr("TCA_OPTIONS")
+        if options is not None and message.get_attr("TCA_KIND") == "bpf":
+            yield Filter(name, hook, options.get_attr("TCA_BPF_NAME"))
 
 
-def node(kernel: Kernel, name: str, sysctls: Iterable[str] = ()) -> NodePlan:
-    """What the namespace of a node holds now, in the plan's form, each section sorted; of sysctls those named."""
+def node(kernel: Kernel, name: str, sysctls: Iterable[str] = (), ports: PortMap | None = None) -> NodePlan:
+    """What the namespace of a node holds now, in the plan's form, each section sorted.
+
+    Of sysctls those named; what its ports do with packets only with the lab's port map.
+    """
     socket = kernel[name]
     namespace = namespace_name(kernel.lab, name)
     interfaces = _interfaces(socket)
@@ -193,9 +190,9 @@ def node(kernel: Kernel, name: str, sysctls: Iterable[str] = ()) -> NodePlan:
     for item in interfaces:
         if (item.device, "htb") in with_kind:
             classes += _classes(socket, item.device, item.ifindex)
-            filters += _filters(socket, item.device, item.ifindex, ROOT_HANDLE)
         if (item.device, "clsact") in with_kind:
-            filters += _filters(socket, item.device, item.ifindex, messages.CLSACT_INGRESS)
+            filters += _filters(socket, item.device, item.ifindex, "ingress")
+            filters += _filters(socket, item.device, item.ifindex, "egress")
     return NodePlan(
         node=name,
         namespace=namespace,
@@ -208,12 +205,20 @@ def node(kernel: Kernel, name: str, sysctls: Iterable[str] = ()) -> NodePlan:
         qdiscs=tuple(sorted(qdiscs)),
         classes=tuple(sorted(classes)),
         filters=tuple(sorted(filters)),
+        ports=None if ports is None else tuple(_ports(ports, interfaces, qdiscs)),
     )
 
 
-def snapshot(kernel: Kernel, nodes: Iterable[str]) -> dict[str, NodePlan]:
+def _ports(ports: PortMap, interfaces: list[Interface], qdiscs: list[Qdisc]) -> Iterable[PortSettings]:
+    with_programs = {item.device for item in qdiscs if item.kind == "clsact"}
+    for item in interfaces:
+        if item.device in with_programs:
+            yield ports.settings(item.ifindex, item.device)
+
+
+def snapshot(kernel: Kernel, nodes: Iterable[str], ports: PortMap | None = None) -> dict[str, NodePlan]:
     """The state of some nodes, to be compared with `==` before and after a fault."""
-    return {name: node(kernel, name) for name in nodes}
+    return {name: node(kernel, name, ports=ports) for name in nodes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +235,11 @@ class Difference:
 
 
 def compare(desired: NodePlan, observed: NodePlan) -> list[Difference]:
-    """What has to change so that a node is as planned; empty when it is."""
+    """What has to change so that a node is as planned; empty when it is. What was not read is not compared."""
     found = []
     for section in SECTIONS:
+        if getattr(observed, section) is None:
+            continue
         planned, there = _by_identity(desired, section), _by_identity(observed, section)
         for key, reason in _reasons(planned, there):
             found.append(Difference(desired.node, section, " ".join(map(_shown, key)), reason))
@@ -245,7 +252,7 @@ def compare(desired: NodePlan, observed: NodePlan) -> list[Difference]:
 
 def _by_identity(plan: NodePlan, section: str) -> dict[tuple[Any, ...], Any]:
     names = _IDENTITY[section]
-    return {tuple(getattr(item, name) for name in names): item for item in getattr(plan, section)}
+    return {tuple(getattr(item, name) for name in names): item for item in getattr(plan, section) or ()}
 
 
 def _shown(value: Any) -> str:
@@ -268,9 +275,9 @@ def _reasons(planned: dict[Any, Any], there: dict[Any, Any]) -> Iterable[tuple[A
             yield key, "; ".join(changed)
 
 
-def differences(plan: FabricPlan, kernel: Kernel) -> list[Difference]:
-    """Read the whole lab back and compare it with its plan."""
+def differences(plan: FabricPlan, kernel: Kernel, ports: PortMap | None = None) -> list[Difference]:
+    """Read the whole lab back, with its port map if it is given, and compare it with its plan."""
     found = []
     for desired in plan.nodes.values():
-        found += compare(desired, node(kernel, desired.node, desired.sysctls))
+        found += compare(desired, node(kernel, desired.node, desired.sysctls, ports))
     return found

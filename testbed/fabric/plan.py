@@ -13,22 +13,22 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agents.wire import address
+from testbed.fabric.port_settings import PortSettings
 from testbed.topology.clos import SID_DEVICE, Clos, Link, Node, Port
 
 BLOCK_BITS = 32
 USID_PREFIX_BITS = address.USID_BITS + BLOCK_BITS
 
-# HTB: one parent holds the line rate, control has strict priority over data below it. The agents choose the leaf by
-# SO_PRIORITY = class id; in the fabric a filter on the DSCP does it.
+# HTB: one parent holds the line rate, control has strict priority over data below it. The program at a port's egress
+# (port.bpf.c) chooses the leaf by the DSCP, and drops before a leaf would have to.
 ROOT_HANDLE = 0x10000
 LINE_CLASS = 0x100FF
 CONTROL_CLASS = 0x10001
-DATA_CLASS = 0x1000A
+DATA_CLASS = 0x10010
 CONTROL_LEAF = 0x20000
 DATA_LEAF = 0x30000
-CONTROL_DSCP = 46
 DATA_SHARE_OF_RATE = 100  # data is guaranteed 1/100 of the line, the rest it borrows: so control comes first
-CONTROL_QUEUE_BYTES = 256 * 1024
+CONTROL_EXTRA_BYTES = 256 * 1024  # what control may take when data has filled the queue: 2 000 trimmed packets
 ETHERNET_HEADER_BYTES = 14
 BURST_FRAMES = 2  # a wake-up that comes up to one frame late loses no rate
 BURST_NS = 500_000  # the same for fast lines, where two frames are shorter than a late wake-up
@@ -36,6 +36,7 @@ TICK_NS = 64  # in which the packet scheduler counts time
 LOCAL_TABLE = 255
 
 INGRESS_PROGRAM = "mrclab_ingress"
+PORT_PROGRAM = "mrclab_port"
 SID_DEVICE_END = f"{SID_DEVICE}-end"
 
 # Before the links come: no duplicate address detection, no generated addresses, no router solicitations, and no
@@ -135,13 +136,11 @@ class HtbClass:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Filter:
-    """Either DSCP of the outer IPv6 header -> class (`u32`), or the program at a host's ingress (`bpf`)."""
+    """An eBPF program at the clsact hook of a device."""
 
     device: str
-    kind: Literal["u32", "bpf"]
-    dscp: int = 0
-    classid: int = 0
-    program: str = ""
+    hook: Literal["ingress", "egress"]
+    program: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +158,7 @@ class NodePlan:
     qdiscs: tuple[Qdisc, ...] = ()
     classes: tuple[HtbClass, ...] = ()
     filters: tuple[Filter, ...] = ()
+    ports: tuple[PortSettings, ...] | None = None  # None: not read
 
 
 @dataclass(frozen=True)
@@ -175,9 +175,14 @@ class FabricPlan:
             for node in self.nodes.values()
             for part in (
                 node.interfaces, node.addresses, node.neighbours, node.routes, node.sids, node.qdiscs, node.classes,
-                node.filters,
+                node.filters, node.ports or (),
             )
         )  # fmt: skip
+
+    @property
+    def last_ifindex(self) -> int:
+        """The highest of all devices: the port map has an entry for each up to it."""
+        return max(item.ifindex for node in self.nodes.values() for item in node.interfaces)
 
 
 def text(packed: bytes) -> str:
@@ -205,29 +210,56 @@ def kernel_path_ev(clos: Clos, src: int, dst: int) -> tuple[int, int]:
     return (src + dst) % clos.spec.planes, (src + dst) % clos.spec.t1s_per_plane
 
 
-def _shaping(clos: Clos, port: Port, link: Link) -> tuple[list[Qdisc], list[HtbClass], list[Filter]]:
-    frame_bytes = clos.spec.mtu + ETHERNET_HEADER_BYTES
-    burst_bytes = max(BURST_FRAMES * frame_bytes, link.rate_bps * BURST_NS // 8_000_000_000)
-    device = port.name
-    qdiscs = [
+def _qdiscs(clos: Clos, device: str) -> list[Qdisc]:
+    limit_bytes = clos.spec.queue.size
+    return [
         Qdisc(device, "htb", ROOT_HANDLE, 0xFFFFFFFF, default_class=DATA_CLASS & 0xFFFF),
-        Qdisc(device, "bfifo", CONTROL_LEAF, CONTROL_CLASS, limit_bytes=CONTROL_QUEUE_BYTES),
-        Qdisc(device, "bfifo", DATA_LEAF, DATA_CLASS, limit_bytes=clos.spec.queue.size),
+        Qdisc(device, "clsact", 0xFFFF0000, 0xFFFFFFF1),
+        # never full: the program at egress drops first, and counts
+        Qdisc(device, "bfifo", CONTROL_LEAF, CONTROL_CLASS, limit_bytes=limit_bytes + CONTROL_EXTRA_BYTES),
+        Qdisc(device, "bfifo", DATA_LEAF, DATA_CLASS, limit_bytes=limit_bytes),
     ]
 
-    def burst_ns(rate_bps: int) -> int:
-        return burst_bytes * 8_000_000_000 // rate_bps // TICK_NS * TICK_NS
 
-    def htb_class(classid: int, parent: int, prio: int, rate_bps: int) -> HtbClass:
-        bursts = burst_ns(rate_bps), burst_ns(link.rate_bps)
-        return HtbClass(device, classid, parent, prio, rate_bps, link.rate_bps, *bursts, frame_bytes)
+def _burst_ns(rate_bps: int, line_bps: int, mtu: int) -> int:
+    burst_bytes = max(BURST_FRAMES * (mtu + ETHERNET_HEADER_BYTES), line_bps * BURST_NS // 8_000_000_000)
+    return burst_bytes * 8_000_000_000 // rate_bps // TICK_NS * TICK_NS
 
-    classes = [
-        htb_class(LINE_CLASS, ROOT_HANDLE, 0, link.rate_bps),
-        htb_class(CONTROL_CLASS, LINE_CLASS, 0, link.rate_bps),
-        htb_class(DATA_CLASS, LINE_CLASS, 1, max(link.rate_bps // DATA_SHARE_OF_RATE, 8)),
+
+def htb_classes(device: str, rate_bps: int, mtu: int) -> list[HtbClass]:
+    """The classes of a port of that rate: the line, and control and data below it."""
+
+    def htb_class(classid: int, parent: int, prio: int, class_bps: int) -> HtbClass:
+        bursts = _burst_ns(class_bps, rate_bps, mtu), _burst_ns(rate_bps, rate_bps, mtu)
+        quantum_bytes = mtu + ETHERNET_HEADER_BYTES
+        return HtbClass(device, classid, parent, prio, class_bps, rate_bps, *bursts, quantum_bytes)
+
+    return [
+        htb_class(LINE_CLASS, ROOT_HANDLE, 0, rate_bps),
+        htb_class(CONTROL_CLASS, LINE_CLASS, 0, rate_bps),
+        htb_class(DATA_CLASS, LINE_CLASS, 1, max(rate_bps // DATA_SHARE_OF_RATE, 8)),
     ]
-    return qdiscs, classes, [Filter(device, "u32", dscp=CONTROL_DSCP, classid=CONTROL_CLASS)]
+
+
+def port_settings(clos: Clos, port: Port, link: Link) -> PortSettings:
+    """What the lab file says about a port: a NIC's own only holds and drops, a switch's marks and trims."""
+    queue, rate_bps = clos.spec.queue, link.rate_bps
+    from_switch = clos.nodes[port.node].kind != "host"
+    last_hop = clos.nodes[clos.peer(port, link).node].kind == "host"
+    return PortSettings(
+        device=port.name,
+        limit_bytes=queue.size,
+        control_extra_bytes=CONTROL_EXTRA_BYTES,
+        rate_bps=rate_bps,
+        burst_ns=_burst_ns(rate_bps, rate_bps, clos.spec.mtu),
+        trim_at_bytes=min(queue.trim_at, queue.size),
+        kmin_bytes=queue.kmin,
+        kmax_bytes=queue.kmax,
+        pmax=queue.pmax,
+        trimming=queue.trimming and from_switch,
+        ecn=queue.ecn and from_switch and (queue.ecn_last_hop or not last_hop),
+        last_hop=last_hop,
+    )
 
 
 def _host_routes(clos: Clos, host: Node, uplinks: dict[int, tuple[Port, Port]]) -> tuple[list[Route], list[Sid]]:
@@ -282,23 +314,21 @@ def _node(clos: Clos, node: Node, sid_ifindex: int) -> NodePlan:
     ports = clos.ports(node.name)
     mtu = clos.spec.mtu
     interfaces = [LOOPBACK, *_sid_device(node, sid_ifindex, mtu)]
-    neighbours, qdiscs, classes, filters = [], [], [], []
+    neighbours, qdiscs, classes, filters, settings = [], [], [], [], []
     for port, link in ports:
         peer = clos.peer(port, link)
         interfaces.append(Interface(port.name, port.ifindex, "veth", port.mac, mtu, peer.ifindex))
         neighbours.append(Neighbour(port.name, link_local(peer), peer.mac))
-        port_qdiscs, port_classes, port_filters = _shaping(clos, port, link)
-        qdiscs += port_qdiscs
-        classes += port_classes
-        filters += port_filters
+        qdiscs += _qdiscs(clos, port.name)
+        classes += htb_classes(port.name, link.rate_bps, mtu)
+        filters.append(Filter(port.name, "egress", PORT_PROGRAM))
+        settings.append(port_settings(clos, port, link))
     addresses = []
     if node.kind == "host":
         addresses = [Address(SID_DEVICE, f"{text(address.host_address(node.index))}/128")]
         uplinks = {link.plane: (port, clos.peer(port, link)) for port, link in ports}
         routes, sids = _host_routes(clos, node, uplinks)
-        for port, _ in ports:
-            qdiscs.append(Qdisc(port.name, "clsact", 0xFFFF0000, 0xFFFFFFF1))
-            filters.append(Filter(port.name, "bpf", program=INGRESS_PROGRAM))
+        filters += [Filter(port.name, "ingress", INGRESS_PROGRAM) for port, _ in ports]
     else:
         routes, sids = _switch_routes(clos, node, [(port, clos.peer(port, link)) for port, link in ports])
     return NodePlan(
@@ -313,6 +343,7 @@ def _node(clos: Clos, node: Node, sid_ifindex: int) -> NodePlan:
         qdiscs=tuple(qdiscs),
         classes=tuple(classes),
         filters=tuple(filters),
+        ports=tuple(settings),
     )
 
 

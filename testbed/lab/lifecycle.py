@@ -18,6 +18,8 @@ from typing import Any
 
 from testbed.fabric import apply, bpf, netns, observe, plan
 from testbed.fabric.netlink import Kernel
+from testbed.fabric.portmap import PortMap
+from testbed.fabric.programs import PORTS_MAP, Programs
 from testbed.lab import agents, lock, processes, state
 from testbed.lab.state import LabState
 from testbed.lab.verify import verify_paths
@@ -188,13 +190,14 @@ def _make(made: LabState, fabric: Clos, desired: plan.FabricPlan, progress: Prog
         with watch.phase("links"):
             apply.create_links(desired, kernel)
             progress("links", len(fabric.links), len(fabric.links))
-        with watch.phase("ports"), bpf.load_ingress() as ingress:
-            made.programs.append(ingress.id)
-            made.save()
-            apply.configure(desired, kernel, ingress, steps("ports"))
-        with watch.phase("read_back"):
-            _read_back(desired, kernel)
-            progress("read_back", 1, 1)
+        with Programs(desired.last_ifindex) as programs:
+            with watch.phase("ports"):
+                made.programs, made.maps = programs.ids, programs.map_ids
+                made.save()
+                apply.configure(desired, kernel, programs, steps("ports"))
+            with watch.phase("read_back"):
+                _read_back(desired, kernel, programs.ports)
+                progress("read_back", 1, 1)
         with watch.phase("agents"):
             made.agents = agents.start(fabric, made.directory)
             made.save()
@@ -209,8 +212,8 @@ def _make(made: LabState, fabric: Clos, desired: plan.FabricPlan, progress: Prog
     return result
 
 
-def _read_back(desired: plan.FabricPlan, kernel: Kernel) -> None:
-    wrong = observe.differences(desired, kernel)
+def _read_back(desired: plan.FabricPlan, kernel: Kernel, ports: PortMap) -> None:
+    wrong = observe.differences(desired, kernel, ports)
     if wrong:
         shown = "; ".join(map(str, wrong[:_DIFFERENCES_SHOWN]))
         raise MrclabError(f"the kernel did not take the lab as planned, {len(wrong)} differences: {shown}")
@@ -269,19 +272,20 @@ def _remove(found: LabState, progress: Progress = _silent) -> int:
     apply.remove_namespaces(found.namespaces)
     ended += processes.end_all(found.name, inodes, AGENT_GRACE_S)  # one that came in just before the names went
     progress("namespaces", len(found.namespaces), len(found.namespaces))
-    _wait_until_gone(found.programs)
+    _wait_until_gone(found)
     state.forget(found.name)
     return ended
 
 
-def _wait_until_gone(programs: list[int]) -> None:
-    """The kernel takes namespaces apart after their names are gone; the last of their ports let go of the program."""
+def _wait_until_gone(found: LabState) -> None:
+    """The kernel takes namespaces apart after their names are gone; the last of their ports let go of the programs."""
     deadline = time.monotonic() + PROGRAMS_GONE_WITHIN_S
-    while any(map(bpf.is_loaded, programs)):
+    while held := [
+        *(f"program {number}" for number in found.programs if bpf.is_loaded(number)),
+        *(f"map {number} ({name})" for name, number in found.maps.items() if bpf.map_is_there(number)),
+    ]:
         if time.monotonic() > deadline:
-            raise MrclabError(
-                f"eBPF program {programs[0]} is still held {PROGRAMS_GONE_WITHIN_S:.0f} s after its lab went"
-            )
+            raise MrclabError(f"eBPF {', '.join(held)} still held {PROGRAMS_GONE_WITHIN_S:.0f} s after the lab went")
         time.sleep(_POLL_S)
 
 
@@ -293,8 +297,8 @@ def status(name: str, *, read_back: bool = True) -> LabStatus:
     wrong: list[str] = []
     fabric = clos.build(found.spec)
     if read_back and found.phase == "up" and not missing:
-        with Kernel(name) as kernel:
-            wrong = [str(item) for item in observe.differences(plan.build(fabric), kernel)]
+        with Kernel(name) as kernel, PortMap.of_id(found.maps[PORTS_MAP]) as ports:
+            wrong = [str(item) for item in observe.differences(plan.build(fabric), kernel, ports)]
     dead = [host for host, pid in found.agents.items() if not processes.is_alive(pid)]
     return LabStatus(
         lab=name,

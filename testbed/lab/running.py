@@ -11,7 +11,9 @@ from agents.wire import address
 from testbed.fabric import netns, plan
 from testbed.fabric.netlink import Kernel
 from testbed.fabric.plan import FabricPlan
+from testbed.fabric.portmap import EvUse, PortMap, ev_uses
 from testbed.fabric.ports import Ports
+from testbed.fabric.programs import EVS_MAP, PORTS_MAP
 from testbed.lab import state
 from testbed.lab.agents import AgentClient, AgentGroup, socket_path
 from testbed.lab.state import LabState
@@ -53,6 +55,15 @@ class RunningLab:
         """Its ports, to be taken down and brought up."""
         return Ports(self.kernel, self.plan)
 
+    @cached_property
+    def port_map(self) -> PortMap:
+        """Settings and counters of its ports."""
+        return PortMap.of_id(self._recorded.maps[PORTS_MAP])
+
+    def ev_uses(self) -> list[EvUse]:
+        """When which EV was used last, at the ports that watch EVs."""
+        return list(ev_uses(self._recorded.maps[EVS_MAP]))
+
     @property
     def hosts(self) -> list[str]:
         """Names of its hosts, in order."""
@@ -72,9 +83,10 @@ class RunningLab:
         return AgentGroup.of(self.dir, self.hosts if hosts is None else hosts)
 
     def close(self) -> None:
-        """Close the sockets in its namespaces."""
-        if "kernel" in self.__dict__:
-            self.kernel.close()
+        """Close the sockets in its namespaces, and let go of its port map."""
+        for name in ("kernel", "port_map"):
+            if name in self.__dict__:
+                self.__dict__[name].close()
 
     def __enter__(self) -> RunningLab:
         return self

@@ -18,7 +18,7 @@ from testbed.topology.errors import InputError, nearest
 from testbed.topology.labspec import LabSpec, is_lab_name
 
 STATE_ROOT = Path("/run/mrclab")
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _FILE = "state.json"
 
 Phase = Literal["making", "up", "removing"]
@@ -46,6 +46,7 @@ class LabState:
     namespaces: list[str] = field(default_factory=list)
     agents: dict[str, int] = field(default_factory=dict)  # host -> pid
     programs: list[int] = field(default_factory=list)  # ids of the eBPF programs that its ports hold
+    maps: dict[str, int] = field(default_factory=dict)  # ids of the maps of these programs, by name
     up_result: dict[str, Any] = field(default_factory=dict)  # of `up`, for later readers
 
     @property
@@ -68,6 +69,7 @@ class LabState:
             "namespaces": self.namespaces,
             "agents": self.agents,
             "programs": self.programs,
+            "maps": self.maps,
             "up_result": self.up_result,
         }
         partial = self.directory / f"{_FILE}.new"
@@ -97,6 +99,7 @@ def load(lab: str) -> LabState | None:
         namespaces=content["namespaces"],
         agents=content["agents"],
         programs=content["programs"],
+        maps=content["maps"],
         up_result=content["up_result"],
     )
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from agents.wire import address
 from testbed.topology.sizes import ALL_HEADERS_BYTES, ETHERNET_HEADER_BYTES, MIN_MTU_BYTES, PAYLOAD_BYTES
-from testbed.topology.units import DurationNs, RateBps, SizeBytes, format_rate, format_size
+from testbed.topology.units import DurationNs, Fraction, RateBps, SizeBytes, format_rate, format_size
 from testbed.topology.yamlfile import Problem, refuse
 
 MAX_NAME_LENGTH = 15  # the kernel's limit for interface names; every name of a lab keeps to it
@@ -57,9 +57,23 @@ class RealRates(_Section):
 
 
 class Queue(_Section):
-    """The queue of every switch port."""
+    """The queue of every switch port, and what is done about a long one.
+
+    The defaults are in packets of 4 KB, so that time dilation does not matter. The lab's round trip without queues is
+    about five packet times (four hops, and a NIC that may send two back to back), and NSCC's target delay is 0.75 of
+    it. Kmin = 4 packets is that target: fewer are the jitter of spraying, more is a path fuller than others. Kmax = 16
+    is three round trips, which no flow builds up alone; in between marks rise to all packets, since each one has to
+    decide about its path. Trimming at 64 leaves room for the NSCC windows of an incast before anything is cut.
+    """
 
     size: SizeBytes = Field(default="2 MB", description="bytes a port can hold before it drops")  # type: ignore[assignment]
+    ecn: bool = Field(default=True, description="switches mark data (CE) when their queue is long")
+    ecn_last_hop: bool = Field(default=False, description="also towards hosts: a mark then no longer speaks of paths")
+    kmin: SizeBytes = Field(default="16 KB", description="queue up to which nothing is marked")  # type: ignore[assignment]
+    kmax: SizeBytes = Field(default="64 KB", description="queue from which everything is marked")  # type: ignore[assignment]
+    pmax: Fraction = Field(default=1.0, description="fraction that is marked just below kmax, rising from 0 at kmin")
+    trimming: bool = Field(default=True, description="switches cut the payload off data that finds trim_at bytes")
+    trim_at: SizeBytes = Field(default="256 KB", description="queue that data may fill before it is trimmed")  # type: ignore[assignment]
 
 
 class Transport(_Section):
@@ -187,11 +201,25 @@ def _wiring_problems(spec: LabSpec) -> Iterator[Problem]:
 
 def _queue_problems(spec: LabSpec) -> Iterator[Problem]:
     least_bytes = MIN_QUEUE_PACKETS * (spec.mtu + ETHERNET_HEADER_BYTES)
-    if spec.queue.size < least_bytes:
+    queue = spec.queue
+    for name, bytes_held in (("size", queue.size), ("trim_at", queue.trim_at)):
+        if bytes_held < least_bytes:
+            yield Problem(
+                ("queue", name),
+                f"a queue of {bytes_held} B does not hold {MIN_QUEUE_PACKETS} packets of MTU {spec.mtu}",
+                f"write {-(-least_bytes // 1024)} KB or more",
+            )
+    if queue.kmin > queue.kmax:
         yield Problem(
-            ("queue", "size"),
-            f"a queue of {spec.queue.size} B does not hold {MIN_QUEUE_PACKETS} packets of MTU {spec.mtu}",
-            f"write {-(-least_bytes // 1024)} KB or more",
+            ("queue", "kmin"),
+            f"kmin is {format_size(queue.kmin)}, above kmax, which is {format_size(queue.kmax)}",
+            f"write {format_size(queue.kmax)} or less",
+        )
+    if queue.trimming and queue.trim_at > queue.size and "trim_at" in queue.model_fields_set:
+        yield Problem(
+            ("queue", "trim_at"),
+            f"data would be dropped at {format_size(queue.size)} (size) before it is trimmed",
+            f"write {format_size(queue.size)} or less",
         )
 
 

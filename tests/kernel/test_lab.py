@@ -80,14 +80,17 @@ def test_up_proves_every_path_and_down_leaves_nothing(lab_file: LabFile) -> None
     assert (result.hosts, result.switches, result.links) == (4, 8, 16)
     assert result.paths_verified == 2 * 2 * 2  # ordered pairs of T0 groups, planes, T1s
     assert list(result.seconds) == ["total", "namespaces", "links", "ports", "read_back", "agents", "paths"]
-    [program] = state.require_up("fa-life").programs
-    assert bpf.is_loaded(program)
+    recorded = state.require_up("fa-life")
+    assert len(recorded.programs) == 2
+    assert all(map(bpf.is_loaded, recorded.programs))
+    assert all(map(bpf.map_is_there, recorded.maps.values()))
     assert lifecycle.status("fa-life").healthy
 
     gone = lifecycle.down("fa-life")
     assert (gone.was_there, gone.namespaces, gone.processes) == (True, 12, 4)
     assert left_of("fa-life") == []
-    assert not bpf.is_loaded(program)
+    assert not any(map(bpf.is_loaded, recorded.programs))
+    assert not any(map(bpf.map_is_there, recorded.maps.values()))
 
 
 def test_down_of_what_is_not_there_does_nothing() -> None:

@@ -6,6 +6,7 @@ import errno
 import struct
 
 from testbed.fabric import messages, srv6
+from testbed.fabric.netlink import NLM_F_CREATE, NLM_F_EXCL
 from testbed.fabric.plan import Filter, HtbClass, Qdisc, Route, Sid
 
 
@@ -31,8 +32,8 @@ def test_encapsulation_is_the_reduced_one() -> None:
 
 
 def test_ports_share_a_template_but_not_their_number() -> None:
-    first = messages.qdisc(Qdisc("eth0", "bfifo", 0x30000, 0x1000A, limit_bytes=1000), 101)
-    second = messages.qdisc(Qdisc("eth1", "bfifo", 0x30000, 0x1000A, limit_bytes=1000), 102)
+    first = messages.qdisc(Qdisc("eth0", "bfifo", 0x30000, 0x10010, limit_bytes=1000), 101)
+    second = messages.qdisc(Qdisc("eth1", "bfifo", 0x30000, 0x10010, limit_bytes=1000), 102)
     assert struct.unpack_from("=i", first.message, 20) == (101,)
     assert struct.unpack_from("=i", second.message, 20) == (102,)
     assert first.message[:20] == second.message[:20]
@@ -45,10 +46,19 @@ def test_a_line_faster_than_34_gb_s_takes_the_64_bit_rate() -> None:
     assert struct.pack("=Q", 100 * 10**9 // 8) in messages.htb_class(fast, 1).message
 
 
-def test_the_dscp_filter_looks_at_the_six_bits_of_the_outer_header() -> None:
-    message = messages.dscp_filter(Filter("eth0", "u32", dscp=46, classid=0x10001), 1).message
-    mask_and_value = struct.pack(">II", 0x0FC00000, 46 << 22)
-    assert mask_and_value in message
+def test_another_rate_is_a_change_of_the_class_that_is_there() -> None:
+    item = HtbClass("eth0", 0x10001, 0x10000, 0, 10**7, 10**7, 640, 640, 4414)
+    made, changed = messages.htb_class(item, 1).message, messages.htb_class(item, 1, change=True).message
+    create_and_exclusive = struct.unpack_from("=H", made, 6)[0] ^ struct.unpack_from("=H", changed, 6)[0]
+    assert create_and_exclusive == NLM_F_CREATE | NLM_F_EXCL
+    assert made[8:] == changed[8:]
+
+
+def test_a_program_goes_to_the_hook_that_it_is_for() -> None:
+    for hook, parent in (("ingress", 0xFFFFFFF2), ("egress", 0xFFFFFFF3)):
+        message = messages.program_filter(Filter("eth0", hook, "mrclab_port"), 1, 5).message  # type: ignore[arg-type]
+        assert struct.unpack_from("=I", message, 28) == (parent,)
+        assert b"mrclab_port\0" in message
 
 
 def test_a_device_without_filters_is_no_error() -> None:

@@ -103,7 +103,7 @@ def test_switches_send_nothing_back_for_what_they_cannot_forward(small: Clos) ->
 
 def test_only_host_ports_filter_the_agents_packets(small: Clos) -> None:
     for node in plan.build(small).nodes.values():
-        filtered = {item.device for item in node.filters if item.kind == "bpf"}
+        filtered = {item.device for item in node.filters if item.hook == "ingress"}
         ports = {port.name for port, _ in small.ports(node.node)}
         assert filtered == (ports if small.nodes[node.node].kind == "host" else set())
 
