@@ -185,15 +185,13 @@ def _workload_status(host: Host, request: dict[str, Any], reply: Reply) -> None:
 
 
 def _collect(host: Host, request: dict[str, Any], reply: Reply) -> None:
-    telemetry, limit = host.agent.telemetry, request["limit"]
-    reply.ok(
-        samples=telemetry.samples.take(limit),
-        samples_dropped=telemetry.samples.dropped,
-        events=telemetry.events.take(limit),
-        events_dropped=telemetry.events.dropped,
-        more=bool(len(telemetry.samples) or len(telemetry.events)),
-        totals=_totals(host),
-    )
+    logs = {"samples": host.agent.telemetry.samples, "events": host.agent.telemetry.events}
+    answer: dict[str, Any] = {"more": False}
+    for name, log in logs.items():
+        entries, after, missed = log.read(request[f"{name}_from"], request["limit"])
+        answer |= {name: entries, f"{name}_next": after, f"{name}_missed": missed, f"{name}_end": log.end}
+        answer["more"] |= after < log.end
+    reply.ok(**answer, totals=_totals(host))
 
 
 def _totals(host: Host) -> dict[str, Any]:
@@ -203,7 +201,13 @@ def _totals(host: Host) -> dict[str, Any]:
         **host.totals(),
         "packets_refused": dict(host.agent.nic.errors),
         "qps": [
-            {"qpn": qpn, **counters_of(one.qp), "packets_refused": dict(one.qp.refused)}
+            {
+                "qpn": qpn,
+                "peer": one.qp.peer.host,
+                "remote_qpn": one.qp.remote_qpn,
+                **counters_of(one.qp),
+                "packets_refused": dict(one.qp.refused),
+            }
             for qpn, one in host.agent.connections.items()
         ],
     }
@@ -270,7 +274,14 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "workload-stop": Operation(_workload_stop, {"workload": Field(int, default=None)}),
     "workload-status": Operation(_workload_status, {"workload": Field(int, default=None)}),
-    "collect": Operation(_collect, {"limit": Field(int, 0, _MAX_ENTRIES, default=_MAX_ENTRIES)}),
+    "collect": Operation(
+        _collect,
+        {
+            "samples_from": Field(int, default=0),
+            "events_from": Field(int, default=0),
+            "limit": Field(int, 0, _MAX_ENTRIES, default=_MAX_ENTRIES),
+        },
+    ),
     "sample-interval": Operation(_sample_interval, {"interval_ns": Field(int)}),
     "ev-map": Operation(_ev_map, {"qpn": _QPN}),
     "shutdown": Operation(_shutdown, {}),

@@ -106,6 +106,11 @@ class MrcQueuePair(QueuePair):
         self._responder.connect(remote_psn)
 
     @property
+    def remote_qpn(self) -> int | None:
+        """The queue pair at the far end; None while it is not connected."""
+        return self._remote_qpn
+
+    @property
     def idle(self) -> bool:
         """Every posted WRITE is acknowledged."""
         return self._requester.idle
