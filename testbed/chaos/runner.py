@@ -72,7 +72,10 @@ def play(
     scenario: Scenario, stage: Stage, out_dir: Path, *, seed: int | None = None, live: Live | None = None
 ) -> RunResult:
     """Run a scenario that fits its stage, and write the results; arguments as for `run_scenario`."""
-    out_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        out_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"the results cannot go to {out_dir}: {error.strerror}", "name another folder") from None
     run = _Runner(scenario, stage, scenario.seed if seed is None else seed, live).record(out_dir)
     return _write(run, verdict.decide(run, scenario.limits), out_dir)
 

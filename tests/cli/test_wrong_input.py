@@ -27,6 +27,9 @@ faults:
         (["trace", "h0", "h99"], "h99"),
         (["trace", "h0", "h5", "--ev", "0xffffffff"], "a near one is"),
         (["run", "link-flap", "--set", "transport.retire=false"], "retire"),
+        (["run", "link-flap", "--seed", "-1"], "0 or more"),
+        (["run", "link-flap", "--seed", str(1 << 99)], "or less"),
+        (["validate", "x" * 5000], "there is no lab file"),
     ],
 )
 def test_a_slip_of_the_pen(mrclab: Mrclab, arguments: list[str], says: str) -> None:
@@ -98,3 +101,7 @@ def test_a_path_is_no_lab_and_stays(mrclab: Mrclab, tmp_path: Path, verb: list[s
         assert answer.returncode == 2
         assert "is not the name of a lab" in only_line(answer)
     assert (folder / "file").read_text() == "mine"
+
+
+def test_help_names_the_command_and_not_its_module(mrclab: Mrclab) -> None:
+    assert mrclab("up", "--help").stdout.startswith("Usage: mrclab up ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,10 +76,14 @@ def test_a_lab_half_made_is_not_up(root: Path) -> None:
         state.require_up("half")
 
 
-def test_a_damaged_file_says_where_it_is(root: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [lambda text: text[:40], lambda text: "[]", lambda text: "{}", lambda text: text.replace("planes", "plan")],
+)
+def test_a_damaged_file_says_where_it_is(root: Path, damage: Callable[[str], str]) -> None:
     path = recorded("one").directory / "state.json"
-    path.write_text(path.read_text()[:40])
-    with pytest.raises(InputError, match="the state file of lab one is damaged"):
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(InputError, match="the state of lab one is damaged"):
         state.load("one")
 
 
