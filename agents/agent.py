@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.memory import Region
-from agents.mrc.config import MrcConfig
 from agents.mrc.qp import MrcQueuePair
 from agents.nic import Nic
 from agents.telemetry import DEFAULT_SAMPLE_INTERVAL_NS, Telemetry
@@ -110,8 +109,7 @@ class Agent:
         """A queue pair to host `peer` and memory for what comes from there. Raises ValueError for bad options."""
         region = self.nic.register_memory(region_bytes)
         try:
-            config = MrcConfig.dilated(self.nic.config.time_dilation, **options)
-            qp = self.nic.create_qp(peer, options=config)
+            qp = self.nic.create_qp(peer, options=self.nic.transport_config(**options))
         except Exception:
             self.nic.memory.deregister(region.rkey)
             raise

@@ -8,7 +8,7 @@ per second, sizes bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Protocol
 
 from agents.agent import Agent, Connection
@@ -84,9 +84,13 @@ _KIND_NAMES: dict[type, str] = {
 _QPN = Field(int, 0, (1 << 24) - 1)
 
 
+def _option(default: Any) -> Field:
+    return Field(int if default is None else type(default), default=default)
+
+
 # The settings of a queue pair that a request may change, each of the type that its default has.
 _OPTIONS = {
-    field.name: Field(int if field.default is None else type(field.default), default=field.default)
+    field.name: _option(field.default if field.default_factory is MISSING else field.default_factory())
     for field in fields(MrcConfig)
 }
 

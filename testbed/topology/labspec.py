@@ -82,7 +82,8 @@ class Transport(_Section):
     evs_per_plane: int | None = Field(
         default=None, ge=1, le=32, description="EVs in use per plane; default: every path, at most 256 in all"
     )
-    window: SizeBytes = Field(default="256 KB", description="bytes in flight per queue pair (fixed window)")  # type: ignore[assignment]
+    congestion: Literal["nscc", "fixed"] = Field(default="nscc", description="congestion control of the queue pairs")
+    window: SizeBytes = Field(default="256 KB", description="bytes in flight per queue pair with congestion: fixed")  # type: ignore[assignment]
     ev_min_active: int = Field(default=1, ge=1, description="no EV is retired below this number per queue pair")
     retire_evs: bool = Field(default=True, description="false: EVs stay in use whatever they lose (negative control)")
     probe_interval: DurationNs = Field(default="50 ms", description="between probes of a retired EV")  # type: ignore[assignment]
