@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.memory import Region
-from agents.mrc.config import MrcConfig
 from agents.mrc.qp import MrcQueuePair
 from agents.nic import Nic
-from agents.telemetry import Telemetry
+from agents.telemetry import DEFAULT_SAMPLE_INTERVAL_NS, Telemetry
 from agents.transport import Event, ImmediateReceived, ProbeAnswered, QpFailed, SendCompleted
 from agents.workloads.base import Workload
 
@@ -59,9 +58,9 @@ class _ProbeRound:
 class Agent:
     """What lives on one NIC."""
 
-    def __init__(self, nic: Nic, now: int) -> None:
+    def __init__(self, nic: Nic, now: int, sample_interval_ns: int = DEFAULT_SAMPLE_INTERVAL_NS) -> None:
         self.nic = nic
-        self.telemetry = Telemetry(now)
+        self.telemetry = Telemetry(now, sample_interval_ns)
         self.connections: dict[int, Connection] = {}
         self._workload_ids = 0
         self._probes: dict[int, tuple[_ProbeRound, ProbeResult]] = {}
@@ -110,8 +109,7 @@ class Agent:
         """A queue pair to host `peer` and memory for what comes from there. Raises ValueError for bad options."""
         region = self.nic.register_memory(region_bytes)
         try:
-            config = MrcConfig.dilated(self.nic.config.time_dilation, **options)
-            qp = self.nic.create_qp(peer, options=config)
+            qp = self.nic.create_qp(peer, options=self.nic.transport_config(**options))
         except Exception:
             self.nic.memory.deregister(region.rkey)
             raise

@@ -17,6 +17,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from typing import Any, TextIO
 from agents.agent import Agent
 from agents.launch import LaunchError, launch
 from agents.nic import Nic, NicConfig
-from agents.operations import Host, perform
+from agents.operations import perform
 from agents.rawio.control import ControlServer
 from agents.rawio.loop import Loop, now_ns
 from agents.rawio.port import Port, PortSpec
@@ -83,6 +84,51 @@ def parse_spec(spec: Any) -> list[AgentSpec]:
         raise SpecError(f"launch spec: {error}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessHost:
+    """This process, as the operations of the control socket see it (`agents.operations.Host`)."""
+
+    name: str
+    agent: Agent
+    ports: list[Port]
+    loop: Loop
+
+    def now_ns(self) -> int:
+        """CLOCK_MONOTONIC."""
+        return now_ns()
+
+    def identity(self) -> dict[str, Any]:
+        """See operations.Host."""
+        ports = zip(self.ports, self.loop.carrier.up, strict=True)
+        return {"pid": os.getpid(), "ports": [{"ifname": port.spec.ifname, "up": up} for port, up in ports]}
+
+    def totals(self) -> dict[str, Any]:
+        """See operations.Host."""
+        loop = self.loop.counters
+        return {
+            "cpu_ns": time.process_time_ns(),
+            "turns": loop.turns,
+            "late_timers": loop.late_timers,
+            "worst_late_ns": loop.worst_late_ns,
+            "socket_drops": sum(port.read_drops() for port in self.ports),
+            "ports": [
+                {
+                    "up": up,
+                    "packets_received": port.counters.packets_received,
+                    "packets_sent": port.counters.packets_sent,
+                    "bytes_sent": port.counters.bytes_sent,
+                    "control_refused": port.counters.control_refused,
+                    "send_errors": dict(port.counters.send_errors),
+                }
+                for port, up in zip(self.ports, self.loop.carrier.up, strict=True)
+            ],
+        }
+
+    def stop(self) -> None:
+        """See operations.Host."""
+        self.loop.stop()
+
+
 class Daemon:
     """One agent, wired up in the network namespace that the process is in; `run` ends by a shutdown or SIGTERM."""
 
@@ -95,7 +141,7 @@ class Daemon:
         agent = Agent(nic, now_ns())
         moderation_ns = min(round(_MODERATION_NS * spec.nic.time_dilation), _LONGEST_MODERATION_NS)
         self._loop = Loop(nic, self._ports, agent, moderation_ns)
-        self._host = Host(spec.name, agent, self._ports, self._loop)
+        self._host = ProcessHost(spec.name, agent, self._ports, self._loop)
         self._control = ControlServer(spec.socket, lambda request, reply: perform(self._host, request, reply))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._loop.stop())

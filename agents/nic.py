@@ -10,9 +10,10 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from agents.memory import MemoryTable, Region
-from agents.mrc.config import MrcConfig
+from agents.mrc.config import BASE_RTT_NS, MrcConfig
 from agents.mrc.endpoint import Endpoint
 from agents.mrc.ev_set import path_of
 from agents.mrc.peer import Peer
@@ -23,6 +24,7 @@ from agents.wire.frame import PathTemplate
 from agents.wire.headers import ENDPOINT_QP
 from agents.wire.packet import DEFAULT_UDP_PORT, WireError, parse
 
+_NS_BITS = 8 * 10**9
 _FIRST_QPN = 16  # 0 and 1 are management's in IBTA, 2 is the endpoint's
 
 
@@ -39,6 +41,7 @@ class NicConfig:
     block: int = address.DEFAULT_BLOCK
     udp_port: int = DEFAULT_UDP_PORT
     time_dilation: float = 1.0  # real rate / emulated rate
+    real_rate_bps: int = 100_000_000_000  # of a port of the real fabric
 
     def __post_init__(self) -> None:
         """Raises ValueError for a host that the fabric does not have."""
@@ -61,7 +64,7 @@ class Nic:
         self.queue_pairs: dict[int, MrcQueuePair] = {}
         self.memory = MemoryTable(rng)
         self._rng = rng
-        self._defaults = MrcConfig.dilated(config.time_dilation)
+        self._defaults = self.transport_config()
         self._address = address.host_address(config.host)
         self._all_ports = (1 << config.planes) - 1
         self._ports_up = self._all_ports
@@ -78,6 +81,14 @@ class Nic:
     def register_memory(self, memory: int | bytearray | memoryview) -> Region:
         """A region that peers may write to: so many zero bytes, or a buffer of the caller's."""
         return self.memory.register(memory)
+
+    def transport_config(self, **settings: Any) -> MrcConfig:
+        """The settings of a queue pair for this fabric's times and rates, with `settings` on top.
+
+        Raises ValueError for numbers that cannot work.
+        """
+        bdp = {"plane_bdp_bytes": self.config.real_rate_bps * BASE_RTT_NS // _NS_BITS}
+        return MrcConfig.dilated(self.config.time_dilation, **{**bdp, **settings})
 
     def create_qp(self, peer_host: int, *, transport: str = "mrc", options: MrcConfig | None = None) -> MrcQueuePair:
         """A queue pair to another host, not yet connected; `options` default to this fabric's times.
@@ -232,10 +243,8 @@ class Nic:
         return peer
 
     def _peer_at(self, source: bytes) -> Peer | None:
-        host = int.from_bytes(source[-2:], "big") - 1
-        if not 0 <= host < self.config.hosts or address.host_address(host) != source:
-            return None
-        return self._peer(host)
+        host = address.host_number(source)
+        return None if host is None or host >= self.config.hosts else self._peer(host)
 
     def _same_t0(self, host: int) -> bool:
         return host // self.config.hosts_per_t0 == self.config.host // self.config.hosts_per_t0

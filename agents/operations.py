@@ -1,27 +1,47 @@
 """What can be asked of an agent over its control socket: a table of operations, and a function for each.
 
 The engine checks the fields of a request against the table before the function sees them; what is wrong is answered in
-words. Times are CLOCK_MONOTONIC in ns, loads payload bits per second, sizes bytes.
+words. Times are ns of the agent's clock (CLOCK_MONOTONIC in a process, virtual in the simulator), loads payload bits
+per second, sizes bytes.
 """
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, Protocol
 
 from agents.agent import Agent, Connection
 from agents.mrc.config import MrcConfig
-from agents.rawio.control import Reply, RequestError
-from agents.rawio.loop import Loop, now_ns
-from agents.rawio.port import Port
+from agents.request import Reply, RequestError
 from agents.telemetry import counters_of
 from agents.transport import QpStateError
+from agents.wire import address
 from agents.workloads.base import Workload
 from agents.workloads.pattern import MAX_MESSAGE_BYTES, Pattern
 from agents.workloads.write_bw import Offer, Target, WriteBwReceiver, WriteBwSender
+
+
+class Host(Protocol):
+    """What the operations work on: an agent, and the process (or the simulated host) that it lives in."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def agent(self) -> Agent: ...
+
+    def now_ns(self) -> int:
+        """The time."""
+
+    def identity(self) -> dict[str, Any]:
+        """Its pid, and its ports by name with their carrier."""
+
+    def totals(self) -> dict[str, Any]:
+        """What it has counted since it was started, beside what the agent and its NIC count."""
+
+    def stop(self) -> None:
+        """End it, once the answer is out."""
+
 
 _REQUIRED = object()
 _MAX_REGION_BYTES = 1 << 30
@@ -64,32 +84,23 @@ _KIND_NAMES: dict[type, str] = {
 _QPN = Field(int, 0, (1 << 24) - 1)
 
 
+def _option(default: Any) -> Field:
+    return Field(int if default is None else type(default), default=default)
+
+
 # The settings of a queue pair that a request may change, each of the type that its default has.
 _OPTIONS = {
-    field.name: Field(int if field.default is None else type(field.default), default=field.default)
+    field.name: _option(field.default if field.default_factory is MISSING else field.default_factory())
     for field in fields(MrcConfig)
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """The process that operations work on."""
-
-    name: str
-    agent: Agent
-    ports: list[Port]
-    loop: Loop
 
 
 def _hello(host: Host, request: dict[str, Any], reply: Reply) -> None:
     reply.ok(
         name=host.name,
         host=host.agent.nic.config.host,
-        pid=os.getpid(),
-        now_ns=now_ns(),
-        ports=[
-            {"ifname": port.spec.ifname, "up": up} for port, up in zip(host.ports, host.loop.carrier.up, strict=True)
-        ],
+        now_ns=host.now_ns(),
+        **host.identity(),
         qps=list(host.agent.connections),
     )
 
@@ -98,7 +109,7 @@ def _probe(host: Host, request: dict[str, Any], reply: Reply) -> None:
     evs = request["evs"]
     if not 1 <= len(evs) <= _MAX_PROBES or not all(type(ev) is int and 0 <= ev < 1 << 32 for ev in evs):
         raise RequestError(f"evs has to be a list of 1..{_MAX_PROBES} whole numbers of 32 bits")
-    now = now_ns()
+    now = host.now_ns()
     host.agent.probe(request["peer"], evs, now, now + request["timeout_ns"], lambda results: reply.ok(results=results))
 
 
@@ -137,36 +148,34 @@ def _workload_start(host: Host, request: dict[str, Any], reply: Reply) -> None:
     role, kind = request["role"], request["kind"]
     if kind != "write_bw" or role not in _ROLES:
         raise RequestError(f"no workload {kind!r} with role {role!r}; there is write_bw with {' or '.join(_ROLES)}")
-    workload = _ROLES[role](connection, request)
+    workload = _ROLES[role](connection, request, host.now_ns())
     if any(type(one) is type(workload) for one in connection.workloads.values()):
         raise RequestError(f"queue pair {request['qpn']} has or had a {role} workload; make another queue pair")
     reply.ok(workload=host.agent.add_workload(connection, workload))
 
 
-def _sender(connection: Connection, request: dict[str, Any]) -> Workload:
+def _sender(connection: Connection, request: dict[str, Any], now: int) -> Workload:
     remote = {name: request[name] for name in ("address", "rkey", "size")}
     missing = [name for name, value in remote.items() if value is None]
     if missing:
         raise RequestError(f"a sender needs {', '.join(missing)}: the receiver's, from its qp-create")
     start = request["start_at_ns"]
-    offer = Offer(
-        request["load_bps"], now_ns() if start is None else start, request["stop_at_ns"], request["outstanding"]
-    )
+    offer = Offer(request["load_bps"], now if start is None else start, request["stop_at_ns"], request["outstanding"])
     pattern = Pattern(request["seed"], request["message_bytes"])
     return WriteBwSender(connection.qp, pattern, Target(request["address"], request["rkey"], request["size"]), offer)
 
 
-def _receiver(connection: Connection, request: dict[str, Any]) -> Workload:
+def _receiver(connection: Connection, request: dict[str, Any], now: int) -> Workload:
     pattern = Pattern(request["seed"], request["message_bytes"])
     return WriteBwReceiver(connection.qp.qpn, pattern, connection.region.buffer)
 
 
-_ROLES: dict[str, Callable[[Connection, dict[str, Any]], Workload]] = {"send": _sender, "receive": _receiver}
+_ROLES: dict[str, Callable[[Connection, dict[str, Any], int], Workload]] = {"send": _sender, "receive": _receiver}
 
 
 def _workload_stop(host: Host, request: dict[str, Any], reply: Reply) -> None:
     for workload in _workloads(host, request).values():
-        workload.stop(now_ns())
+        workload.stop(host.now_ns())
     reply.ok()
 
 
@@ -180,48 +189,36 @@ def _workload_status(host: Host, request: dict[str, Any], reply: Reply) -> None:
 
 
 def _collect(host: Host, request: dict[str, Any], reply: Reply) -> None:
-    telemetry, limit = host.agent.telemetry, request["limit"]
-    reply.ok(
-        samples=telemetry.samples.take(limit),
-        samples_dropped=telemetry.samples.dropped,
-        events=telemetry.events.take(limit),
-        events_dropped=telemetry.events.dropped,
-        more=bool(len(telemetry.samples) or len(telemetry.events)),
-        totals=_totals(host),
-    )
+    logs = {"samples": host.agent.telemetry.samples, "events": host.agent.telemetry.events}
+    answer: dict[str, Any] = {"more": False}
+    for name, log in logs.items():
+        entries, after, missed = log.read(request[f"{name}_from"], request["limit"])
+        answer |= {name: entries, f"{name}_next": after, f"{name}_missed": missed, f"{name}_end": log.end}
+        answer["more"] |= after < log.end
+    reply.ok(**answer, totals=_totals(host))
 
 
 def _totals(host: Host) -> dict[str, Any]:
     """Counts since the agent was started."""
-    loop = host.loop.counters
     return {
-        "now_ns": now_ns(),
-        "cpu_ns": time.process_time_ns(),
-        "turns": loop.turns,
-        "late_timers": loop.late_timers,
-        "worst_late_ns": loop.worst_late_ns,
-        "socket_drops": sum(port.read_drops() for port in host.ports),
+        "now_ns": host.now_ns(),
+        **host.totals(),
         "packets_refused": dict(host.agent.nic.errors),
-        "ports": [
-            {
-                "up": up,
-                "packets_received": port.counters.packets_received,
-                "packets_sent": port.counters.packets_sent,
-                "bytes_sent": port.counters.bytes_sent,
-                "control_refused": port.counters.control_refused,
-                "send_errors": dict(port.counters.send_errors),
-            }
-            for port, up in zip(host.ports, host.loop.carrier.up, strict=True)
-        ],
         "qps": [
-            {"qpn": qpn, **counters_of(one.qp), "packets_refused": dict(one.qp.refused)}
+            {
+                "qpn": qpn,
+                "peer": one.qp.peer.host,
+                "remote_qpn": one.qp.remote_qpn,
+                **counters_of(one.qp),
+                "packets_refused": dict(one.qp.refused),
+            }
             for qpn, one in host.agent.connections.items()
         ],
     }
 
 
 def _sample_interval(host: Host, request: dict[str, Any], reply: Reply) -> None:
-    host.agent.telemetry.set_interval(request["interval_ns"], now_ns())
+    host.agent.telemetry.set_interval(request["interval_ns"], host.now_ns())
     reply.ok()
 
 
@@ -231,7 +228,7 @@ def _ev_map(host: Host, request: dict[str, Any], reply: Reply) -> None:
 
 def _shutdown(host: Host, request: dict[str, Any], reply: Reply) -> None:
     reply.ok()
-    host.loop.stop()
+    host.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +244,7 @@ OPERATIONS: dict[str, Operation] = {
     "probe": Operation(
         _probe,
         {
-            "peer": Field(int, 0, 1 << 16),
+            "peer": Field(int, 0, address.MAX_HOSTS - 1),
             "evs": Field(list),
             "timeout_ns": Field(int, _NS_PER_MS, 60_000 * _NS_PER_MS, default=1000 * _NS_PER_MS),
         },
@@ -255,7 +252,7 @@ OPERATIONS: dict[str, Operation] = {
     "qp-create": Operation(
         _qp_create,
         {
-            "peer": Field(int, 0, 1 << 16),
+            "peer": Field(int, 0, address.MAX_HOSTS - 1),
             "options": Field(dict, default={}),
             "region_bytes": Field(int, 1, _MAX_REGION_BYTES, default=1 << 20),
         },
@@ -281,7 +278,14 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "workload-stop": Operation(_workload_stop, {"workload": Field(int, default=None)}),
     "workload-status": Operation(_workload_status, {"workload": Field(int, default=None)}),
-    "collect": Operation(_collect, {"limit": Field(int, 0, _MAX_ENTRIES, default=_MAX_ENTRIES)}),
+    "collect": Operation(
+        _collect,
+        {
+            "samples_from": Field(int, default=0),
+            "events_from": Field(int, default=0),
+            "limit": Field(int, 0, _MAX_ENTRIES, default=_MAX_ENTRIES),
+        },
+    ),
     "sample-interval": Operation(_sample_interval, {"interval_ns": Field(int)}),
     "ev-map": Operation(_ev_map, {"qpn": _QPN}),
     "shutdown": Operation(_shutdown, {}),

@@ -1,6 +1,8 @@
-"""What an agent has to tell: samples at a steady beat and events as they happen, kept until they are collected.
+"""What an agent has to tell: samples at a steady beat and events as they happen, kept for whoever reads them.
 
-Both are bounded; what did not fit is counted. Samples lie on the multiples of their interval on CLOCK_MONOTONIC, so
+Entries are numbered from 0, and a reader says from which number on it wants them: so a run, the live page and a
+terminal read side by side, and none takes anything from another. Only the newest are kept; a reader that comes too
+late is told how many it has missed. Samples lie on the multiples of their interval on CLOCK_MONOTONIC, so
 that those of all agents belong together; each carries the time at which it was really taken.
 """
 
@@ -15,8 +17,8 @@ from agents.transport import Event, QpCounters
 
 DEFAULT_SAMPLE_INTERVAL_NS = 50_000_000
 SHORTEST_SAMPLE_INTERVAL_NS = 5_000_000
-_MAX_SAMPLES = 20_000
-_MAX_EVENTS = 50_000
+_MAX_SAMPLES = 4_000  # 100 s of two queue pairs
+_MAX_EVENTS = 20_000
 
 
 class Sampled(Protocol):
@@ -29,34 +31,37 @@ class Sampled(Protocol):
     def ev_counts(self) -> dict[str, int]: ...
 
 
-class _Bounded:
-    """A queue that drops its oldest entry when it is full, and counts that."""
+class Log:
+    """Numbered entries, the newest `limit` of them."""
 
     def __init__(self, limit: int) -> None:
         self._entries: deque[dict[str, Any]] = deque(maxlen=limit)
-        self.dropped = 0
-
-    def __len__(self) -> int:
-        return len(self._entries)
+        self.end = 0  # the number of the next entry
 
     def append(self, entry: dict[str, Any]) -> None:
         """Add the newest entry."""
-        if len(self._entries) == self._entries.maxlen:
-            self.dropped += 1
         self._entries.append(entry)
+        self.end += 1
 
-    def take(self, limit: int) -> list[dict[str, Any]]:
-        """The oldest `limit` entries, which are then gone from here."""
-        return [self._entries.popleft() for _ in range(min(limit, len(self._entries)))]
+    def read(self, start: int, limit: int) -> tuple[list[dict[str, Any]], int, int]:
+        """(up to `limit` entries from number `start` on, the number to go on with, entries missed before the first).
+
+        A number that is not there yet comes from another life of this agent: then reading begins with the oldest.
+        """
+        oldest = self.end - len(self._entries)
+        missed = max(0, oldest - start)
+        first = oldest if missed or start > self.end else start
+        after = min(first + limit, self.end)
+        return [self._entries[number - oldest] for number in range(first, after)], after, missed
 
 
 class Telemetry:
     """Samples and events of one agent."""
 
-    def __init__(self, now: int) -> None:
-        self.samples = _Bounded(_MAX_SAMPLES)
-        self.events = _Bounded(_MAX_EVENTS)
-        self._interval_ns = DEFAULT_SAMPLE_INTERVAL_NS
+    def __init__(self, now: int, interval_ns: int = DEFAULT_SAMPLE_INTERVAL_NS) -> None:
+        self.samples = Log(_MAX_SAMPLES)
+        self.events = Log(_MAX_EVENTS)
+        self._interval_ns = interval_ns
         self._due_ns = self._next_beat(now)
 
     def set_interval(self, interval_ns: int, now: int) -> None:

@@ -77,12 +77,15 @@ class PacketLost(Event):
     psn: int
     ev: int
     sent_ns: int
-    cause: str  # "overdue", "overtaken", "port-down", "timeout", "trimmed"
+    cause: str  # "overdue", "overtaken", "port-down", "timeout", "refused"
 
 
 @dataclass(frozen=True, slots=True)
 class EvChanged(Event):
-    """An EV of the set changed its state (names of the states as in `mrc_ctl.h`)."""
+    """An EV came into use or went out of it (names of the states as in `mrc_ctl.h`).
+
+    SKIP, which lasts for a turn of the rotation, is counted (`QpCounters.evs_skipped`) and not told.
+    """
 
     ev: int
     old: str
@@ -134,6 +137,7 @@ class QpCounters:
     packets_sent: int = 0  # including retransmissions
     packets_retransmitted: int = 0
     packets_lost: int = 0  # taken for lost by the sender
+    packets_trimmed: int = 0  # came back as a NACK: the fabric had cut their payload off
     packets_received: int = 0  # new ones
     packets_duplicate: int = 0  # arrived again
     bytes_acked: int = 0
@@ -141,6 +145,9 @@ class QpCounters:
     sacks_sent: int = 0
     sacks_received: int = 0
     probes_sent: int = 0
+    nacks_sent: int = 0
+    packets_marked: int = 0  # received with a congestion mark
+    evs_skipped: int = 0  # times an EV became SKIP
 
 
 class QueuePair(ABC):

@@ -59,6 +59,15 @@ class Arrivals:
         self._bits = bits
         return Arrival.NEW
 
+    def what(self, psn: int) -> Arrival:
+        """What `take` would say."""
+        index = psn - self.cack - 1
+        if index < 0:
+            return Arrival.DUPLICATE
+        if index >= self._mpr:
+            return Arrival.OUTSIDE
+        return Arrival.DUPLICATE if self._bits >> index & 1 else Arrival.NEW
+
     def count_beyond(self) -> int:
         """Packets that have arrived beyond cack."""
         return self._bits.bit_count()

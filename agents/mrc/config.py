@@ -5,19 +5,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from agents.wire.headers import TIMESTAMP_TICK_NS
 from agents.wire.psn import MODULUS
 
 # Times of the real fabric at 100 Gb/s per plane, where a 4 KB packet takes 0.34 us on a link.
+BASE_RTT_NS = 12_000  # NSCC's reference round trip (UET 3.6)
 _BASE_TIMES_NS = {
-    "initial_rtt_ns": 12_000,  # NSCC's reference round trip (UET 3.6)
+    "initial_rtt_ns": BASE_RTT_NS,
     "reorder_floor_ns": 1_000,  # three packets of queue: less than this late is no sign of a loss
     "rto_min_ns": 10_000,
     "probe_timeout_ns": 24_000,  # two round trips
     "port_update_interval_ns": 6_000,  # half a round trip: an unconfirmed Port Status Update goes again
+    "skip_ns": 12_000,  # a round trip: by then the queue that set the mark is another one
     "tick_ns": TIMESTAMP_TICK_NS,
 }
 
@@ -29,8 +32,11 @@ class MrcConfig:
     evs_per_plane: int | None = None  # EVs in use per plane; None: every path, at most MAX_EVS in all
     ev_min_active: int = 1  # no EV is retired below this number
     retire_evs: bool = True  # False: a loss never changes an EV's state (negative control)
-    congestion: str = "fixed"  # name in agents.mrc.congestion
+    congestion: str = "nscc"  # name in agents.mrc.congestion
+    congestion_settings: Mapping[str, Any] = field(default_factory=dict)  # by name; for NSCC those of its profile
     window_bytes: int = 256 << 10  # for "fixed"
+    plane_bdp_bytes: int = 150_000  # what a plane carries in a base round trip: 100 Gb/s for 12 us
+    trimming: bool = True  # switches may cut the payload off instead of dropping a packet
     mpr: int = 1024  # PSNs beyond the cumulative ack that a responder tracks (1.0 asks for at least 1024)
     sack_threshold_bytes: int = 4 * 4096  # a SACK at least for so many new bytes
     overtaken_threshold: int = 2  # later packets of the same EV that overtake one before it counts as lost
@@ -44,6 +50,7 @@ class MrcConfig:
     rto_min_ns: int = _BASE_TIMES_NS["rto_min_ns"]
     probe_timeout_ns: int = _BASE_TIMES_NS["probe_timeout_ns"]
     port_update_interval_ns: int = _BASE_TIMES_NS["port_update_interval_ns"]
+    skip_ns: int = _BASE_TIMES_NS["skip_ns"]  # an EV is SKIP so long at most
     tick_ns: int = TIMESTAMP_TICK_NS  # of the timestamps on the wire
 
     def __post_init__(self) -> None:
@@ -51,6 +58,7 @@ class MrcConfig:
         for name in (
             "ev_min_active",
             "window_bytes",
+            "plane_bdp_bytes",
             "sack_threshold_bytes",
             "overtaken_threshold",
             "probes_to_restore",

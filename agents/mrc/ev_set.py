@@ -7,6 +7,8 @@ Rules
   whatever happens inside one of them.
 - A plane whose port is down at either end takes no part in the rotation, and is back at once when the port is.
 - An EV whose port is busy keeps its turn until the port is free; the round does not end without it.
+- The first SKIP that the rotation passes for a packet is GOOD afterwards, and not used for that packet; one whose time
+  as SKIP has ended, because no packet came by, is GOOD when its turn comes.
 - Fewer usable EVs than `min_active` there never are (as far as ports are up): beyond that, nothing is retired.
 """
 
@@ -45,6 +47,7 @@ class Ev:
         "plane",
         "rtt_ns",
         "rtt_var_ns",
+        "skip_until_ns",
         "state",
         "template",
         "usable",
@@ -61,6 +64,7 @@ class Ev:
         self.flight: deque[Sent] = deque()  # transmissions over it, oldest first
         self.rtt_ns = 0  # last sample; 0: none yet
         self.rtt_var_ns = 0
+        self.skip_until_ns = 0  # as SKIP
 
 
 def choose(planes: int, uplinks: int, evs_per_plane: int | None, rng: Random) -> tuple[list[list[int]], int]:
@@ -91,8 +95,12 @@ class EvSet:
         on_change: ChangeHandler,
         min_active: int = 1,
         retire: bool = True,
+        skip_ns: int = 0,
     ) -> None:
-        """`evs`: by plane, in order of preference. `on_change` hears of each change of a state. All planes are up."""
+        """`evs`: by plane, in order of preference. `on_change` hears of each change of a state. All planes are up.
+
+        `skip_ns`: how long an EV stays SKIP at most.
+        """
         self.turns_per_plane = turns_per_plane
         self.up_mask = (1 << len(evs)) - 1
         self._evs = evs
@@ -100,6 +108,7 @@ class EvSet:
         self._on_change = on_change
         self._min_active = min_active
         self._retire = retire
+        self._skip_ns = skip_ns
         self._in_use: list[list[Ev]] = [[] for _ in evs]
         self._next_in_use = [0] * len(evs)  # whose the next turn of a plane is
         self._order: list[Ev] = []  # turns that this round still holds; the last is next
@@ -149,6 +158,8 @@ class EvSet:
         if cause in (Cause.LOST, Cause.ALWAYS_SKIP) and not self._may_retire(ev):
             return False
         old, ev.state = ev.state, new
+        if new is SKIP:
+            ev.skip_until_ns = now + self._skip_ns
         usable, ev.usable = ev.usable, new in USABLE
         if usable != ev.usable:
             self._choose_in_use(ev.plane)
@@ -190,7 +201,7 @@ class EvSet:
                     pass
                 elif not ready >> ev.plane & 1:
                     only_avoided = False
-                elif ev.state is SKIP:
+                elif ev.state is SKIP and not (now >= ev.skip_until_ns and self.apply(ev, Cause.SKIPPED_LONG, now)):
                     self._take(at)  # its turn passes
                     if not skip_passed:
                         skip_passed = self.apply(ev, Cause.PASSED, now)

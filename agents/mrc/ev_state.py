@@ -23,6 +23,7 @@ class Cause(Enum):
 
     MARKED = "a congestion mark came back"  # SETH.M = 1, or a trimmed packet not cut at the last hop
     PASSED = "the rotation passed it once"
+    SKIPPED_LONG = "it has been SKIP for long enough"
     LOST = "a packet on it was lost"
     ALWAYS_SKIP = "the peer asked never to use it"  # SETH.M = 2
     PROBED = "its probes were answered"
@@ -36,6 +37,7 @@ USABLE = frozenset({State.GOOD, State.SKIP})  # these hold slots in the rotation
 TRANSITIONS: dict[tuple[State, Cause], State] = {
     (State.GOOD, Cause.MARKED): State.SKIP,
     (State.SKIP, Cause.PASSED): State.GOOD,
+    (State.SKIP, Cause.SKIPPED_LONG): State.GOOD,
     (State.GOOD, Cause.LOST): State.ASSUMED_BAD,
     (State.SKIP, Cause.LOST): State.ASSUMED_BAD,
     (State.GOOD, Cause.ALWAYS_SKIP): State.ASSUMED_BAD,

@@ -16,7 +16,7 @@ from agents.memory import MemoryTable
 from agents.mrc.config import MrcConfig
 from agents.mrc.endpoint import Endpoint
 from agents.mrc.ev_set import Ev, EvSet, choose, path_of
-from agents.mrc.ev_state import Cause, State
+from agents.mrc.ev_state import USABLE, Cause, State
 from agents.mrc.peer import Peer
 from agents.mrc.probing import Prober
 from agents.mrc.requester import Requester
@@ -87,6 +87,7 @@ class MrcQueuePair(QueuePair):
             on_change=self._ev_changed,
             min_active=config.ev_min_active,
             retire=config.retire_evs,
+            skip_ns=config.skip_ns,
         )
         self._evs.set_planes_up(own_ports_up & ~peer.ports_down)
         self._prober = Prober(config, self._evs, self._send_probe)
@@ -104,6 +105,11 @@ class MrcQueuePair(QueuePair):
         self._remote_qpn = remote_qpn
         self._requester.connect(remote_qpn)
         self._responder.connect(remote_psn)
+
+    @property
+    def remote_qpn(self) -> int | None:
+        """The queue pair at the far end; None while it is not connected."""
+        return self._remote_qpn
 
     @property
     def idle(self) -> bool:
@@ -162,7 +168,7 @@ class MrcQueuePair(QueuePair):
             self.peer.reported(body.ports_down, now)
             if not self._requester.on_sack(body, now):
                 self.refused["report"] += 1
-        elif not (isinstance(body, Nack) and self._requester.on_nack(body)):
+        elif not (isinstance(body, Nack) and self._requester.on_nack(body, now)):
             self.refused["opcode"] += 1
         self._notice_failure(now)
 
@@ -251,7 +257,10 @@ class MrcQueuePair(QueuePair):
         return self._endpoint.probe(self.peer, ev.value, now, self._prober.answered)[1]
 
     def _ev_changed(self, ev: Ev, old: State, new: State, why: Cause, now: int) -> None:
-        self._events.append(EvChanged(self.qpn, now, ev.value, old.value, new.value, why.value))
+        if new is State.SKIP:
+            self.counters.evs_skipped += 1
+        if old not in USABLE or new not in USABLE:
+            self._events.append(EvChanged(self.qpn, now, ev.value, old.value, new.value, why.value))
         if new is State.ASSUMED_BAD:
             self._prober.retired(ev, now)
         elif old is State.ASSUMED_BAD:

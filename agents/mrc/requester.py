@@ -13,17 +13,26 @@ from collections.abc import Callable
 
 from agents.mrc import congestion
 from agents.mrc.config import MrcConfig
+from agents.mrc.congestion.base import Fabric
 from agents.mrc.ev_set import Ev, EvSet
 from agents.mrc.ev_state import Cause
 from agents.mrc.loss import LossDetector
 from agents.mrc.message import Message
-from agents.mrc.scoreboard import ARRIVED, LOST, Scoreboard, Sent
+from agents.mrc.scoreboard import ARRIVED, FLYING, LOST, Scoreboard, Sent
 from agents.transport import Datagram, Event, PacketLost, QpCounters, SendCompleted, Write
 from agents.wire import dscp, frame, psn
 from agents.wire.headers import EcnEcho, Nack, NackReason, Opcode, ReliabilityProbe, Sack
 
 _U16 = 0xFFFF
 _M_CAUSE = {EcnEcho.SKIP_ONCE: Cause.MARKED, EcnEcho.ALWAYS_SKIP: Cause.ALWAYS_SKIP}
+_TRIMMED = {NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP}
+# The responder could not take the packet, which is no path's fault: it goes again.
+_NOT_TAKEN = {
+    NackReason.NO_BITMAP,
+    NackReason.NO_PKT_BUFFER,
+    NackReason.NO_RESOURCE,
+    NackReason.PSN_OOR_WINDOW,
+}
 
 
 class Requester:
@@ -54,8 +63,9 @@ class Requester:
         self._remote_qpn = 0
         self._board = Scoreboard(start_psn, planes)
         self._detector = LossDetector(config, self._board, planes)
-        self._window = congestion.create(config)
+        self._window = congestion.create(config, Fabric(planes, mtu))
         self._mpr = config.mpr
+        self._sampled = -1, -1, 0  # EV, timestamp and round trip of the last packet that a report was caused by
         self._next_psn = start_psn  # the next to be sent for the first time
         self._end_psn = start_psn  # behind the last that is posted
         self._unsent: deque[Message] = deque()  # the first may be sent in part
@@ -124,12 +134,37 @@ class Requester:
             self._progress(now)
         return True
 
-    def on_nack(self, nack: Nack) -> bool:
-        """Take a refusal in; False for reasons that have no meaning here."""
+    def on_nack(self, nack: Nack, now: int) -> bool:
+        """Take a refusal in; False for reasons that have no meaning here, and for packets that were never sent."""
         if nack.reason == NackReason.UNEXP_EVENT:
             self.failed = "the peer refused a packet: no such memory, or no right to write there"
             return True
-        return nack.reason == NackReason.PSN_OOR_WINDOW  # the packet counts as lost when its time comes
+        number = psn.unwrap(nack.psn, self._board.una - 1)
+        if number >= self._next_psn:
+            return False
+        if nack.reason in _TRIMMED:
+            self._trimmed(number, nack, now)
+        elif nack.reason in _NOT_TAKEN:
+            record = self._board.latest(number)
+            if record is not None and record.fate is FLYING and record.ev.value == nack.ev:
+                self._lose(record, "refused", now, blame=False)
+        else:
+            return False
+        return True
+
+    def _trimmed(self, number: int, nack: Nack, now: int) -> None:
+        ev = self._evs.get(nack.ev)
+        if ev is not None and nack.reason == NackReason.TRIMMED:  # at the last hop it is the receiver that is full
+            self._evs.apply(ev, Cause.MARKED, now)
+        record = self._board.latest(number)
+        if record is None or record.fate is not FLYING or record.ev.value != nack.ev:
+            return  # it has gone again already
+        self._counters.packets_trimmed += 1
+        self._board.lose(record, blame=False)
+        self._again.append(record)
+        rtt_ns = now - record.sent_ns if record.transmissions == 1 else None
+        self._window.on_trimmed(record.size, rtt_ns, in_flight_bytes=self._board.bytes_in_flight, now=now)
+        self._progress(now)  # the peer is there, and nothing is lost
 
     def planes_changed(self, down: int, now: int) -> None:
         """What flies on the planes of this bit mask goes again on others; their EVs are not to blame."""
@@ -141,7 +176,10 @@ class Requester:
     def _arrived(self, news: list[Sent], trigger: int | None, sack: Sack, now: int) -> None:
         """`trigger`: the PSN that caused the report; with the EV it names one of several transmissions of a packet."""
         detector = self._detector
-        size, rtt_ns = 0, None
+        size = 0
+        sampled_ev, sampled_at, sampled_ns = self._sampled
+        # Several reports may be caused by one packet, and only the first brings news of it.
+        rtt_ns = sampled_ns if (sampled_ev, sampled_at) == (sack.ev, sack.tx_timestamp) else None
         for record in news:
             size += record.size
             fate, record.fate = record.fate, ARRIVED
@@ -151,12 +189,22 @@ class Requester:
                     self._suspect_cleared(record.ev)
             elif record.transmissions == 1 or (record.psn == trigger and record.ev.value == sack.ev):
                 # What flew when the timer expired has arrived some time ago: its report was lost.
-                rtt_ns = detector.arrived(record, now, record.sent_ns > self._expired_ns)
+                sample_ns = detector.arrived(record, now, record.sent_ns > self._expired_ns)
+                if record.psn == trigger and record.transmissions == 1 and sample_ns is not None:
+                    rtt_ns = sample_ns
+                    self._sampled = sack.ev, sack.tx_timestamp, sample_ns
             elif record.earlier_ev is not None and detector.too_soon(record, now):
                 detector.was_wrong()
                 self._suspect_cleared(record.earlier_ev)
         self._counters.bytes_acked += size
-        self._window.on_acked(size, rtt_ns, sack.ecn_echo != EcnEcho.NONE, now)
+        self._window.on_acked(
+            size,
+            rtt_ns,
+            marked=sack.ecn_echo != EcnEcho.NONE,
+            penalty=sack.rcv_cwnd_pen,
+            in_flight_bytes=self._board.bytes_in_flight,
+            now=now,
+        )
 
     def _echoed(self, sack: Sack, now: int) -> None:
         ev = self._evs.get(sack.ev)
@@ -188,6 +236,10 @@ class Requester:
         flying = board.bytes_in_flight
         window = self._window.window_bytes
         if again:
+            if again[0].psn >= board.una + self._mpr:  # the peer's window has shrunk: what it awaits first goes first
+                again = self._again = deque(sorted(again, key=lambda record: record.psn))
+                if again[0].psn >= board.una + self._mpr:
+                    return None
             lost = again[0]
             if flying and flying + lost.size > window:
                 return None

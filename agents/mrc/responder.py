@@ -1,7 +1,9 @@
 """The receiving half of an MRC queue pair: places every packet at once, whatever the order, and reports by SACK.
 
-When a SACK goes out [MRC 1.0]: enough new bytes, BTH.A, a retransmission, a duplicate, a probe; and [ours] when the
-holes before a BTH.A have filled, so that the end of a burst is reported as soon as it is whole. There is no timer.
+When a SACK goes out [MRC 1.0]: enough new bytes, BTH.A, a retransmission, a duplicate, a probe, a congestion mark; and
+[ours] when the holes before a BTH.A have filled, so that the end of a burst is reported as soon as it is whole. There
+is no timer. A mark is echoed on the very EV that met it; of several on one EV that come in one go, once. A packet that
+the fabric trimmed is answered by a NACK at once. It has no ICRC, so nothing else follows from what it says.
 Which PSNs it reports: see `arrivals`. Bytes are written exactly once; immediates are handed up in the order of sending.
 """
 
@@ -15,12 +17,13 @@ from agents.memory import AccessError, MemoryTable
 from agents.mrc.arrivals import Arrival, Arrivals
 from agents.mrc.config import MrcConfig
 from agents.transport import Event, ImmediateReceived, QpCounters
-from agents.wire import psn
-from agents.wire.headers import Nack, NackReason, ReliabilityProbe, Sack
+from agents.wire import dscp, psn
+from agents.wire.headers import EcnEcho, Nack, NackReason, ReliabilityProbe, Sack
 from agents.wire.packet import Packet, Write
 
 _U15 = 0x7FFF
 _UNIT_BITS = 8  # rcvd_bytes counts 256 bytes
+_TRIMMED = {dscp.TRIMMED: NackReason.TRIMMED, dscp.TRIMMED_LASTHOP: NackReason.TRIMMED_LASTHOP}
 
 
 class Responder:
@@ -50,6 +53,7 @@ class Responder:
         self._unreported_bytes = 0
         self._owed_psn = -1  # a BTH.A here came before others that it ends
         self._trigger: tuple[int, int, int] | None = None  # (PSN, EV, timestamp) of a SACK that is due
+        self._marks: dict[int, tuple[int, int]] = {}  # EV -> (PSN, timestamp) of a congestion mark to echo
         self._probe_id: int | None = None  # the probe that this SACK answers
         self._reports: deque[Sack] = deque()  # of the last trigger, still to go out
         self._nacks: deque[Nack] = deque()
@@ -61,11 +65,11 @@ class Responder:
 
     def on_write(self, port: int, packet: Packet, body: Write, now: int) -> None:
         """Place the packet of a WRITE."""
-        if packet.trimmed:  # has lost its bytes on the way: it has not arrived
-            self._refused["trimmed"] += 1
-            return
         arrivals = self._arrivals
         number = psn.unwrap(packet.psn, arrivals.cack)
+        if packet.trimmed:
+            self._on_trimmed(number, packet, body)
+            return
         payload = body.payload
         size = len(payload)
         try:
@@ -79,6 +83,8 @@ class Responder:
             self._refuse("window", NackReason.PSN_OOR_WINDOW, packet, body)
             return
         due = packet.ack_request or packet.retransmission
+        if packet.ecn == dscp.CE:
+            self._mark(number, packet, body.tx_timestamp or 0)
         if arrival is Arrival.NEW:
             buffer[offset : offset + size] = payload
             counters = self._counters
@@ -105,9 +111,27 @@ class Responder:
             self._trigger = number, packet.ev, body.tx_timestamp or 0
             self.due = True
 
+    def _on_trimmed(self, number: int, packet: Packet, body: Write) -> None:
+        arrival = self._arrivals.what(number)
+        if arrival is Arrival.DUPLICATE:
+            self._trigger = number, packet.ev, body.tx_timestamp or 0
+            self.due = True
+        elif arrival is Arrival.OUTSIDE:
+            self._refuse("window", NackReason.PSN_OOR_WINDOW, packet, body)
+        else:
+            self._refuse("trimmed", _TRIMMED[packet.dscp], packet, body)
+
+    def _mark(self, number: int, packet: Packet, timestamp: int) -> None:
+        self._counters.packets_marked += 1
+        self._marks[packet.ev] = number, timestamp
+        self.due = True
+
     def on_probe(self, packet: Packet, body: ReliabilityProbe) -> None:
         """Report what the sender asks about."""
-        self._trigger = psn.unwrap(packet.psn, self._arrivals.cack), packet.ev, body.tx_timestamp
+        number = psn.unwrap(packet.psn, self._arrivals.cack)
+        self._trigger = number, packet.ev, body.tx_timestamp
+        if packet.ecn == dscp.CE:
+            self._mark(number, packet, body.tx_timestamp)
         self._probe_id = body.probe_id
         self.due = True
 
@@ -115,19 +139,28 @@ class Responder:
         """(PSN for the BTH, report) to send now, or None; `ports_down` of our own goes into each SACK."""
         if self._nacks:
             nack = self._nacks.popleft()
+            self._counters.nacks_sent += 1
             return nack.psn, nack
         if not self._reports:
-            if self._trigger is None:
+            if self._marks:
+                ev, (number, timestamp) = next(iter(self._marks.items()))
+                del self._marks[ev]
+                self._write_reports(number, ev, timestamp, EcnEcho.SKIP_ONCE)
+            elif self._trigger is not None:
+                self._write_reports(*self._trigger, EcnEcho.NONE)
+            else:
                 self.due = False
                 return None
-            self._write_reports(*self._trigger)
         self._counters.sacks_sent += 1
         sack = self._reports.popleft()
         sack.ports_down = ports_down
         return sack.cack + sack.ack_psn_offset & psn.MASK, sack
 
-    def _write_reports(self, number: int, ev: int, timestamp: int) -> None:
-        """All SACKs that PSN `number` has triggered, as things stand now; the first one answers the probe, if any."""
+    def _write_reports(self, number: int, ev: int, timestamp: int, mark: EcnEcho) -> None:
+        """All SACKs that PSN `number` has triggered, as things stand now; the first one answers the probe, if any.
+
+        They all echo the mark: whichever of them gets through, the EV is skipped.
+        """
         cack = self._arrivals.cack
         beyond = min(self._arrivals.count_beyond(), _U15)
         received = self._counters.bytes_received >> _UNIT_BITS & psn.MASK
@@ -139,6 +172,7 @@ class Responder:
                 offset,
                 number - cack,
                 self._probe_id,
+                mark,
                 mpr=self._config.mpr,
                 tx_timestamp=timestamp,
                 ooo_count=beyond,

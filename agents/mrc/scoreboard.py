@@ -111,6 +111,10 @@ class Scoreboard:
             self._unacked >>= advance
         return records
 
+    def latest(self, psn: int) -> Sent | None:
+        """The last transmission of a packet that has not arrived; None for every other PSN."""
+        return self._latest.get(psn)
+
     def lose(self, record: Sent, *, blame: bool) -> None:
         """A flying transmission is taken for lost; `blame`: its EV had a fair chance to deliver it."""
         record.blamed = blame

@@ -17,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from agents.request import RequestError
+
 _LOG = logging.getLogger(__name__)
 
 MAX_REQUEST_BYTES = 1 << 20
@@ -29,10 +31,6 @@ class Watcher(Protocol):
 
     def watch(self, fd: int, mask: int, callback: Callable[[int], None]) -> None: ...
     def unwatch(self, fd: int) -> None: ...
-
-
-class RequestError(Exception):
-    """The request cannot be done; the text goes to the client."""
 
 
 class Reply:

@@ -12,12 +12,13 @@ import struct
 from enum import IntEnum
 
 DEFAULT_BLOCK = 0xFCBBBB00  # fcbb:bb00::/32
-HOST_PREFIX = bytes.fromhex("fd6d7263000000000000000000000000")[:14]  # fd6d:7263::/112, host number last
+HOST_PREFIX = bytes.fromhex("fd6d7263" + "00" * 8)  # fd6d:7263::/96; the host's number + 1 fills the last 32 bits
 
 MAX_PLANES = 8
 MAX_T0_PER_PLANE = 512
 MAX_T1_PER_PLANE = 256
 MAX_DOWNLINKS_PER_T0 = 256
+MAX_HOSTS = MAX_T0_PER_PLANE * MAX_DOWNLINKS_PER_T0
 
 USID_BITS = 16
 USIDS_PER_ADDRESS = 6
@@ -73,5 +74,15 @@ def path_usids(plane: int, src_t0: int, t1: int | None, dst_t0: int, downlink: i
 
 
 def host_address(host: int) -> bytes:
-    """The 16-byte address of a host's NIC (the inner destination), the same on all planes."""
-    return HOST_PREFIX + struct.pack("!H", host + 1)
+    """The 16-byte address of a host's NIC (the inner destination), the same on all planes. ValueError: no such host."""
+    if not 0 <= host < MAX_HOSTS:
+        raise ValueError(f"host {host} is not in 0..{MAX_HOSTS - 1}")
+    return HOST_PREFIX + struct.pack("!I", host + 1)
+
+
+def host_number(address: bytes) -> int | None:
+    """The host that has this 16-byte address; None when it is no host's."""
+    if not address.startswith(HOST_PREFIX):
+        return None
+    host = int.from_bytes(address[len(HOST_PREFIX) :], "big") - 1
+    return host if 0 <= host < MAX_HOSTS else None

@@ -2,7 +2,8 @@
 
 Everything that a path fixes (both IPv6 headers, UDP, the CRC over them) is computed once and kept by packet size and
 class; a packet then costs one struct pack and the CRC of its own bytes. The payload is not copied: packets come as
-buffers for one gathering write. The outer header carries the same traffic class, flow label and source as the inner.
+buffers for one gathering write. The outer header carries the same traffic class, flow label and source as the inner;
+where the fabric hashes flows onto paths, packets go without it.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ _UDP = struct.Struct("!HHHH")
 # BTH and all that follows up to the payload, by (with TSETH, with ImmDt)
 _WRITE = {kind: struct.Struct("!BBHII" + layout.format[1:]) for kind, layout in headers.WRITE_HEADERS.items()}
 _PLAIN_WRITE = _WRITE[False, False]
+# The same of plain RoCE, by (with RETH, with ImmDt)
+_RC_WRITE = {kind: struct.Struct("!BBHII" + layout.format[1:]) for kind, layout in headers.RC_WRITE_HEADERS.items()}
 
 # The reserved byte of the BTH counts as ones in the ICRC and is zero on the wire.
 _RESERVED_ONES = 0xFF << 24
 _RESERVED_AT = 4
 _ZERO = b"\0"
+_BECN = bytes([headers.BTH_BECN])
 _PAD = (b"", b"\0", b"\0\0", b"\0\0\0")
 
 _MAX_CACHED_SIZES = 64
@@ -43,19 +47,22 @@ class PathTemplate:
         *,
         src: bytes,
         dst: bytes,
-        usids: Sequence[int],
+        usids: Sequence[int] | None,
         ev: int,
         block: int = address.DEFAULT_BLOCK,
         udp_port: int = DEFAULT_UDP_PORT,
         hop_limit: int = DEFAULT_HOP_LIMIT,
     ) -> None:
-        """`src`, `dst`: 16-byte host addresses; `usids`: the way there, own T0 first, downlink last."""
+        """`src`, `dst`: 16-byte host addresses; `usids`: the way there, own T0 first, downlink last.
+
+        `usids` None: no outer header, the fabric chooses the way.
+        """
         self.src = src
         self.dst = dst
         self.ev = ev
         self.udp_port = udp_port
         self.hop_limit = hop_limit
-        self._outer_destination = address.sid_address(block, *usids)
+        self._outer_destination = None if usids is None else address.sid_address(block, *usids)
         self._prefixes: dict[tuple[int, int], tuple[bytes, int]] = {}
 
     def prefix(self, dscp: int, size: int) -> tuple[bytes, int]:
@@ -73,6 +80,8 @@ class PathTemplate:
         inner = _IPV6.pack(first_word, udp_length, NEXT_HEADER_UDP, self.hop_limit, self.src, self.dst) + _UDP.pack(
             ev.source_port(self.ev), self.udp_port, udp_length, 0
         )
+        if self._outer_destination is None:
+            return inner, icrc.headers_crc(inner)
         outer = _IPV6.pack(
             first_word, udp_length + IPV6_BYTES, NEXT_HEADER_IPV6, self.hop_limit, self.src, self._outer_destination
         )
@@ -121,6 +130,40 @@ def write(
             opcode, bth_flags, pkey, qp_word, psn_word, rqmsn, msn, *timestamp, address, rkey, length,
             *(() if immediate is None else (immediate,)),
         )  # fmt: skip
+    return _sealed(path, dscp, masked, payload, pad)
+
+
+def rc_write(
+    path: PathTemplate,
+    *,
+    dscp: int,
+    dest_qp: int,
+    psn: int,
+    opcode: int,
+    reth: tuple[int, int, int] | None,
+    payload: Buffer,
+    immediate: int | None = None,
+    ack_request: bool = False,
+) -> tuple[Buffer, ...]:
+    """A WRITE packet of plain RoCE as (headers, payload, pad + ICRC).
+
+    `reth`: (address, rkey, bytes) of the whole message, exactly in its first packet; `immediate` exactly with the
+    opcodes that carry one. Raises struct.error when a number does not fit its field.
+    """
+    pad = -len(payload) & 3
+    masked = _RC_WRITE[reth is not None, immediate is not None].pack(
+        opcode,
+        pad << headers.BTH_PAD_SHIFT,
+        headers.DEFAULT_PKEY,
+        _RESERVED_ONES | dest_qp,
+        psn | headers.BTH_ACK_REQUEST if ack_request else psn,
+        *(reth or ()),
+        *(() if immediate is None else (immediate,)),
+    )
+    return _sealed(path, dscp, masked, payload, pad)
+
+
+def _sealed(path: PathTemplate, dscp: int, masked: bytes, payload: Buffer, pad: int) -> tuple[Buffer, ...]:
     prefix, crc = path.prefix(dscp, len(masked) + len(payload) + pad + icrc.ICRC_BYTES)
     crc = crc32(payload, crc32(masked, crc))
     header = b"".join((prefix, masked[:_RESERVED_AT], _ZERO, masked[_RESERVED_AT + 1 :]))
@@ -136,4 +179,5 @@ def control(
     masked = headers.BTH.pack(opcode, 0, headers.DEFAULT_PKEY, _RESERVED_ONES | dest_qp, psn) + body.pack()
     prefix, crc = path.prefix(dscp, len(masked) + icrc.ICRC_BYTES)
     crc = crc32(masked, crc)
-    return (b"".join((prefix, masked[:_RESERVED_AT], _ZERO, masked[_RESERVED_AT + 1 :], crc.to_bytes(4, "little"))),)
+    reserved = _BECN if opcode == headers.Opcode.CNP else _ZERO
+    return (b"".join((prefix, masked[:_RESERVED_AT], reserved, masked[_RESERVED_AT + 1 :], crc.to_bytes(4, "little"))),)

@@ -1,8 +1,9 @@
 """The headers behind UDP: RoCEv2's (IBTA volume 1, chapter 9) and those that MRC 1.0 puts beside them.
 
 Stack of a WRITE: BTH 12 | METH 4 | [TSETH 4] | RETH 16 | [ImmDt 4] | payload | pad | ICRC 4. An MRC opcode is
-0xC0 | the RC opcode. The layouts of BTH, METH, TSETH, RETH, SETH, CC_STATE and NETH follow the OCP MRC 1.0 text as
-publicly transcribed; those of the endpoint operations and of the reliability probe are not public, but ours.
+0xC0 | the RC opcode; plain RoCE has no METH, and its RETH only in the first packet of a message. The layouts of BTH,
+METH, TSETH, RETH, SETH, CC_STATE and NETH follow the OCP MRC 1.0 text as publicly transcribed; those of the endpoint
+operations and of the reliability probe are not public, but ours.
 
 Each control body is a dataclass that packs itself and is unpacked by its class; fields are plain numbers in wire units.
 """
@@ -46,6 +47,13 @@ class Opcode(IntEnum):
 
 WRITE_OPCODES = frozenset(range(Opcode.WRITE_FIRST, Opcode.WRITE_ONLY_IMM + 1))
 IMMEDIATE_OPCODES = frozenset({Opcode.WRITE_LAST_IMM, Opcode.WRITE_ONLY_IMM})
+RC_WRITE_OPCODES = frozenset(range(Opcode.RC_WRITE_FIRST, Opcode.RC_WRITE_ONLY_IMM + 1))
+RC_FIRST_OPCODES = frozenset({Opcode.RC_WRITE_FIRST, Opcode.RC_WRITE_ONLY, Opcode.RC_WRITE_ONLY_IMM})
+RC_LAST_OPCODES = frozenset(
+    {Opcode.RC_WRITE_LAST, Opcode.RC_WRITE_LAST_IMM, Opcode.RC_WRITE_ONLY, Opcode.RC_WRITE_ONLY_IMM}
+)
+RC_IMMEDIATE_OPCODES = frozenset({Opcode.RC_WRITE_LAST_IMM, Opcode.RC_WRITE_ONLY_IMM})
+_RC_MASK = 0x3F
 
 # (first packet of its message, last packet, with immediate): only a last packet carries the immediate.
 _WRITE_OPCODE: dict[tuple[bool, bool, bool], int] = {
@@ -65,6 +73,11 @@ def write_opcode(first: bool, last: bool, immediate: bool) -> int:
     return _WRITE_OPCODE[first, last, immediate]
 
 
+def rc_opcode(opcode: int) -> int:
+    """The plain RoCE opcode of the packet that MRC gives `opcode`."""
+    return opcode & _RC_MASK
+
+
 # BTH: opcode | SE 1, M 1, pad 2, tver 4 | P_Key 16 | reserved 8, DestQP 24 | A 1, R 1, rtx 1, ts 1, reserved 4, PSN 24
 BTH = struct.Struct("!BBHII")
 BTH_SOLICITED = 0x80
@@ -72,6 +85,7 @@ BTH_PAD_SHIFT, BTH_PAD_MASK = 4, 0b11
 BTH_VERSION_MASK = 0x0F
 BTH_ACK_REQUEST = 1 << 31
 BTH_RETRANSMISSION = 1 << 29
+BTH_BECN = 0x40  # in the reserved byte: set in a CNP
 BTH_TIMESTAMP = 1 << 28  # a TSETH follows the METH
 DEFAULT_PKEY = 0xFFFF
 LOW_24_BITS = 0xFFFFFF
@@ -92,6 +106,13 @@ WRITE_HEADERS: dict[tuple[bool, bool], struct.Struct] = {
     (False, True): struct.Struct("!HHQIII"),
     (True, False): struct.Struct("!HHHHQII"),
     (True, True): struct.Struct("!HHHHQIII"),
+}
+# The same of plain RoCE, by (with RETH, with ImmDt)
+RC_WRITE_HEADERS: dict[tuple[bool, bool], struct.Struct] = {
+    (False, False): struct.Struct("!"),
+    (False, True): IMMDT,
+    (True, False): RETH,
+    (True, True): struct.Struct("!QIII"),
 }
 
 
@@ -125,6 +146,7 @@ class EndpointOperation(IntEnum):
 # AETH syndromes (IBTA 9.7.5.2): 31 = no credit information
 AETH_ACK = 0x1F
 AETH_NAK_SEQUENCE_ERROR = 0x60
+AETH_NAK_INVALID_REQUEST = 0x61
 AETH_NAK_REMOTE_ACCESS_ERROR = 0x62
 
 _M_SHIFT, _M_MASK, _PROBE_REPLY = 5, 0b11, 1 << 1  # in the first 16 bits of SETH: type 4, nh 5, M 2, r 3, pr 1, r 1
@@ -235,7 +257,7 @@ class Nack:
 
 @dataclass(slots=True)
 class TransportAck:
-    """AETH, 4 bytes: messages up to `msn` are complete at the receiver."""
+    """AETH, 4 bytes: messages up to `msn` are complete at the receiver; on plain RoCE also the NAKs, by syndrome."""
 
     msn: int  # 24 bits
     syndrome: int = AETH_ACK
@@ -312,7 +334,23 @@ class ReliabilityProbe:
         return cls(probe_id, tx_timestamp)
 
 
-ControlBody = Sack | Nack | TransportAck | EndpointRequest | EndpointResponse | ReliabilityProbe
+@dataclass(slots=True)
+class Cnp:
+    """Congestion notification packet (RoCEv2, annex A17): 16 reserved bytes. The BTH says which queue pair is meant."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("!16x")
+
+    def pack(self) -> bytes:
+        """The 16 bytes."""
+        return self.LAYOUT.pack()
+
+    @classmethod
+    def unpack(cls, data: Buffer, offset: int) -> Cnp:
+        """The CNP at `offset`; what the reserved bytes hold has no meaning."""
+        return cls()
+
+
+ControlBody = Cnp | Sack | Nack | TransportAck | EndpointRequest | EndpointResponse | ReliabilityProbe
 
 # The table that `packet.parse` goes by.
 CONTROL_BODIES: dict[int, type[ControlBody]] = {
@@ -322,4 +360,6 @@ CONTROL_BODIES: dict[int, type[ControlBody]] = {
     Opcode.SACK: Sack,
     Opcode.NACK: Nack,
     Opcode.RELIABILITY_PROBE: ReliabilityProbe,
+    Opcode.RC_ACK: TransportAck,
+    Opcode.CNP: Cnp,
 }

@@ -1,8 +1,9 @@
-"""Bytes -> Packet: decodes what a NIC port received, from the outer IPv6 header on.
+"""Bytes -> Packet: decodes what a NIC port received, from the first IPv6 header on.
 
-Follows the packet stack of the MRC paper (section 3): outer IPv6 | inner IPv6 | UDP | BTH | ... | ICRC. `parse` checks
-every length, every next header and the ICRC, and answers whatever is not a whole, intact MRC packet with `WireError`.
-Whether a packet makes sense (rkey, window, state) is the transport's to judge.
+Follows the packet stack of the MRC paper (section 3): outer IPv6 | inner IPv6 | UDP | BTH | ... | ICRC; where the
+fabric hashes flows onto paths, the outer header is not there. `parse` checks every length, every next header and the
+ICRC, and answers whatever is not a whole, intact packet of MRC or plain RoCE with `WireError`. Whether a packet makes
+sense (rkey, window, state) is the transport's to judge.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ DEFAULT_UDP_PORT = 4791  # a setting: one place of the MRC text is said to print
 # Outer IPv6, inner IPv6, UDP and BTH in one unpack: first word, payload length, next header, (hop limit); addresses
 # of the inner one; ports, length; BTH.
 _COMMON = struct.Struct("!IHBx32x IHBx16s16s HHH2x BB2xII")
-_BODY_AT = _COMMON.size
-_INNER_AT = IPV6_BYTES
-_SHORTEST = _BODY_AT + icrc.ICRC_BYTES
+# The same without the outer header.
+_BARE = struct.Struct("!IHBx16s16s HHH2x BB2xII")
+_NEXT_HEADER_AT = 6
+_SHORTEST = _BARE.size + icrc.ICRC_BYTES
 _CRC_FIELD = struct.Struct("<I")
 _IPV6_VERSION = 6
 
@@ -42,10 +44,10 @@ class WireError(ValueError):
 REASONS = {
     "short": "fewer bytes than the headers need",
     "version": "an IP version or BTH version that is not ours",
-    "next-header": "not IPv6 in IPv6 with UDP inside",
+    "next-header": "neither UDP in IPv6 nor that in IPv6 again",
     "port": "another UDP destination port",
     "length": "the length fields contradict each other or the data",
-    "opcode": "an opcode that MRC does not know, or one that cannot have been trimmed",
+    "opcode": "an opcode that is neither MRC's nor of an RC write, or one that cannot have been trimmed",
     "timestamp": "a TSETH of unknown type",
     "icrc": "the ICRC is wrong",
 }
@@ -65,14 +67,23 @@ class Write:
     payload: memoryview  # a view into the input; empty when trimmed
 
 
-Body = Write | ControlBody
+@dataclass(slots=True)
+class RcWrite:
+    """Body of a WRITE packet of plain RoCE."""
+
+    reth: tuple[int, int, int] | None  # (address, rkey, bytes) of the whole message; in its first packet only
+    immediate: int | None
+    payload: memoryview  # a view into the input
+
+
+Body = Write | RcWrite | ControlBody
 
 
 @dataclass(slots=True)
 class Packet:
     """A decoded packet; addresses are the inner ones, 16 bytes each."""
 
-    dscp: int  # of the outer header: what the fabric made of it
+    dscp: int  # of the first IPv6 header: what the fabric made of it
     ecn: int  # likewise
     src: bytes
     dst: bytes
@@ -92,29 +103,43 @@ class Packet:
 
 
 def parse(data: memoryview | bytes, *, udp_port: int = DEFAULT_UDP_PORT) -> Packet:
-    """Decode a packet that starts at the outer IPv6 header; bytes behind its end (link padding) are ignored.
+    """Decode a packet that starts at its first IPv6 header; bytes behind its end (link padding) are ignored.
 
     Raises WireError, and nothing else whatever the bytes are. A trimmed packet has lost its ICRC and is exempt.
     """
     view = memoryview(data)
     if len(view) < _SHORTEST:
         raise WireError("short")
-    (
-        outer_word, outer_length, outer_next,
-        inner_word, inner_length, inner_next, src, dst,
-        source_port, destination_port, udp_length,
-        opcode, bth_flags, dest_qp, psn_word,
-    ) = _COMMON.unpack_from(view)  # fmt: skip
+    if view[_NEXT_HEADER_AT] == NEXT_HEADER_UDP:
+        inner_at, body_at = 0, _BARE.size
+        (
+            inner_word, inner_length, inner_next, src, dst,
+            source_port, destination_port, udp_length,
+            opcode, bth_flags, dest_qp, psn_word,
+        ) = _BARE.unpack_from(view)  # fmt: skip
+        outer_word, end = inner_word, IPV6_BYTES + inner_length
+    else:
+        inner_at, body_at = IPV6_BYTES, _COMMON.size
+        if len(view) < body_at + icrc.ICRC_BYTES:
+            raise WireError("short")
+        (
+            outer_word, outer_length, outer_next,
+            inner_word, inner_length, inner_next, src, dst,
+            source_port, destination_port, udp_length,
+            opcode, bth_flags, dest_qp, psn_word,
+        ) = _COMMON.unpack_from(view)  # fmt: skip
+        end = IPV6_BYTES + outer_length
+        if outer_next != NEXT_HEADER_IPV6:
+            raise WireError("next-header")
     if outer_word >> 28 != _IPV6_VERSION or inner_word >> 28 != _IPV6_VERSION:
         raise WireError("version")
-    if outer_next != NEXT_HEADER_IPV6 or inner_next != NEXT_HEADER_UDP:
+    if inner_next != NEXT_HEADER_UDP:
         raise WireError("next-header")
     if destination_port != udp_port:
         raise WireError("port")
-    end = IPV6_BYTES + outer_length
-    if end > len(view) or inner_length + IPV6_BYTES != outer_length or udp_length != inner_length:
+    if end > len(view) or inner_at + IPV6_BYTES + inner_length != end or udp_length != inner_length:
         raise WireError("length")
-    if end < _SHORTEST:
+    if end < body_at + icrc.ICRC_BYTES:
         raise WireError("short")
     if bth_flags & headers.BTH_VERSION_MASK:
         raise WireError("version")
@@ -125,15 +150,17 @@ def parse(data: memoryview | bytes, *, udp_port: int = DEFAULT_UDP_PORT) -> Pack
         body_end = end
     else:
         body_end = end - icrc.ICRC_BYTES
-        if icrc.value(view[_INNER_AT:body_end]) != _CRC_FIELD.unpack_from(view, body_end)[0]:
+        if icrc.value(view[inner_at:body_end]) != _CRC_FIELD.unpack_from(view, body_end)[0]:
             raise WireError("icrc")
         body_end -= bth_flags >> headers.BTH_PAD_SHIFT & headers.BTH_PAD_MASK
 
     body: Body
     if opcode in headers.WRITE_OPCODES:
-        body = _write(view, body_end, opcode, bool(psn_word & headers.BTH_TIMESTAMP), trimmed)
+        body = _write(view, body_at, body_end, opcode, bool(psn_word & headers.BTH_TIMESTAMP), trimmed)
+    elif opcode in headers.RC_WRITE_OPCODES and not trimmed:
+        body = _rc_write(view, body_at, body_end, opcode)
     else:
-        body = _control(view, body_end, opcode, trimmed)
+        body = _control(view, body_at, body_end, opcode, trimmed)
     return Packet(
         dscp,
         outer_word >> 20 & 0b11,
@@ -150,35 +177,45 @@ def parse(data: memoryview | bytes, *, udp_port: int = DEFAULT_UDP_PORT) -> Pack
     )
 
 
-def _write(data: memoryview, end: int, opcode: int, timestamped: bool, trimmed: bool) -> Write:
+def _write(data: memoryview, at: int, end: int, opcode: int, timestamped: bool, trimmed: bool) -> Write:
     with_immediate = opcode in headers.IMMEDIATE_OPCODES
     layout = headers.WRITE_HEADERS[timestamped, with_immediate]
-    payload_at = _BODY_AT + layout.size
+    payload_at = at + layout.size
     if payload_at > end:
         raise WireError("short")
-    fields = layout.unpack_from(data, _BODY_AT)
+    fields = layout.unpack_from(data, at)
     tx_timestamp = None
     if timestamped:
         tx_timestamp = fields[2]
         if fields[3] & headers.TSETH_FTYPE_MASK != headers.TSETH_FTYPE:
             raise WireError("timestamp")
-    at = 4 if timestamped else 2
+    reth = 4 if timestamped else 2
     return Write(
         fields[0],
         fields[1],
         tx_timestamp,
-        fields[at],
-        fields[at + 1],
-        fields[at + 2],
-        fields[at + 3] if with_immediate else None,
+        fields[reth],
+        fields[reth + 1],
+        fields[reth + 2],
+        fields[reth + 3] if with_immediate else None,
         data[payload_at : payload_at if trimmed else end],
     )
 
 
-def _control(data: memoryview, end: int, opcode: int, trimmed: bool) -> ControlBody:
+def _rc_write(data: memoryview, at: int, end: int, opcode: int) -> RcWrite:
+    with_reth, with_immediate = opcode in headers.RC_FIRST_OPCODES, opcode in headers.RC_IMMEDIATE_OPCODES
+    layout = headers.RC_WRITE_HEADERS[with_reth, with_immediate]
+    payload_at = at + layout.size
+    if payload_at > end:
+        raise WireError("short")
+    fields = layout.unpack_from(data, at)
+    return RcWrite(fields[:3] if with_reth else None, fields[-1] if with_immediate else None, data[payload_at:end])
+
+
+def _control(data: memoryview, at: int, end: int, opcode: int, trimmed: bool) -> ControlBody:
     kind = headers.CONTROL_BODIES.get(opcode)
     if kind is None or trimmed:
         raise WireError("opcode")
-    if _BODY_AT + kind.LAYOUT.size > end:
+    if at + kind.LAYOUT.size > end:
         raise WireError("short")
-    return kind.unpack(data, _BODY_AT)
+    return kind.unpack(data, at)

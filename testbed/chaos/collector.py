@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from testbed.chaos.stage import Agents
 from testbed.chaos.traffic import Ends
-from testbed.lab.agents import AgentGroup
+from testbed.lab.follow import Follower
 from testbed.measure.record import (
     CarrierChanged,
     EvChanged,
     EvCount,
+    Flow,
     Machine,
     PacketLost,
     PortChanged,
@@ -22,78 +24,37 @@ from testbed.measure.record import (
     Received,
     RunEvent,
 )
-from testbed.measure.recorder import Recorder
+from testbed.measure.recorder import Recorder, Sink
 
 Fields = dict[str, Any]
-_MAX_ROUNDS = 20  # of `collect` for one agent that always has more
 
 
-class Collector:
-    """For one run; `ends` are its flows. `totals` is the agents' last word on their counters, by host."""
+class Translator:
+    """From the agents' queue pairs to flows: what they sampled and saw becomes records for `sink`."""
 
-    def __init__(self, agents: AgentGroup, recorder: Recorder, ends: Iterable[Ends]) -> None:
-        self._agents = agents
-        self._recorder = recorder
-        self._senders = {(one.flow.src, one.src_qpn): one.flow.name for one in ends}
-        self._receivers = {(one.flow.dst, one.dst_qpn): one.flow.name for one in ends}
-        self.totals: dict[str, Fields] = {}
-        self._at_start: dict[str, Fields] = {}
-        self._dropped_at_start = 0
-        self._dropped = 0
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._senders: dict[tuple[str, int], str] = {}
+        self._receivers: dict[tuple[str, int], str] = {}
 
-    def begin(self) -> None:
-        """Forget what the agents saw before this run, and note where their counters stand."""
-        answers = self._collect(keep=False)
-        self._at_start = {host: answer["totals"] for host, answer in answers.items()}
-        self._dropped_at_start = self._dropped
+    def add(self, flow: Flow, src_qpn: int, dst_qpn: int) -> None:
+        """A flow and the numbers of its two queue pairs."""
+        self._senders[flow.src, src_qpn] = flow.name
+        self._receivers[flow.dst, dst_qpn] = flow.name
 
-    def collect(self) -> list[RunEvent]:
-        """Take in all that is new; returns the events."""
-        before = len(self._recorder.run.events)
-        self._collect(keep=True)
-        self._recorder.flush()
-        return self._recorder.run.events[before:]
-
-    def machine(self) -> Machine:
-        """The agents' part of the machine's figures, from `begin` to the last `collect`."""
-        return Machine(
-            socket_drops=self._since_start("socket_drops"),
-            late_timers=self._since_start("late_timers"),
-            agents=len(self._at_start),
-            events_dropped=self._dropped - self._dropped_at_start,
-        )
-
-    def _since_start(self, name: str) -> int:
-        return sum(self.totals[host][name] - before[name] for host, before in self._at_start.items())
-
-    def _collect(self, keep: bool) -> dict[str, Fields]:
-        waiting = self._agents.hosts
-        answers: dict[str, Fields] = {}
-        for _ in range(_MAX_ROUNDS):
-            fresh = self._agents.call_each("collect", {host: {} for host in waiting})
-            if keep:
-                for host, answer in fresh.items():
-                    self._take(host, answer)
-            answers.update(fresh)
-            waiting = [host for host in waiting if fresh[host]["more"]]
-            if not waiting:
-                break
-        self.totals = {host: answer["totals"] for host, answer in answers.items()}
-        self._dropped = sum(answer["samples_dropped"] + answer["events_dropped"] for answer in answers.values())
-        return answers
-
-    def _take(self, host: str, answer: Fields) -> None:
-        for sample in answer["samples"]:
+    def take(self, host: str, samples: list[Fields], events: list[Fields]) -> None:
+        """Hand on what belongs to one of the flows."""
+        for sample in samples:
             key = (host, sample["qpn"])
             if key in self._receivers:
                 received = Received(sample["t_ns"], tuple(sample["bytes_received_by_port"]))
-                self._recorder.received(self._receivers[key], received)
+                self._sink.received(self._receivers[key], received)
             if key in self._senders:
-                self._recorder.ev_count(self._senders[key], EvCount(sample["t_ns"], sample["evs"]))
-        for fields in answer["events"]:
+                self._sink.ev_count(self._senders[key], EvCount(sample["t_ns"], sample["evs"]))
+        for fields in events:
             event = self._event(host, fields)
             if event is not None:
-                self._recorder.event(event)
+                self._sink.event(event)
 
     def _event(self, host: str, fields: Fields) -> RunEvent | None:
         """An agent's event as the run's; None for what belongs to no flow."""
@@ -115,3 +76,45 @@ class Collector:
             case "QpFailed":
                 return QpFailed(t_ns, flow, fields["why"])
         return None
+
+
+class Collector:
+    """For one run; `ends` are its flows. `totals` is by host."""
+
+    def __init__(self, agents: Agents, recorder: Recorder, ends: Iterable[Ends]) -> None:
+        self._recorder = recorder
+        self._translator = Translator(recorder)
+        for one in ends:
+            self._translator.add(one.flow, one.src_qpn, one.dst_qpn)
+        self._follower = Follower(agents)
+        self._at_start: dict[str, Fields] = {}
+
+    @property
+    def totals(self) -> dict[str, Fields]:
+        """The agents' last word on their counters."""
+        return self._follower.totals
+
+    def begin(self) -> None:
+        """What the agents saw before this run is none of its business; note where their counters stand."""
+        self._follower.skip_to_now()
+        self._at_start = self._follower.totals
+
+    def collect(self) -> list[RunEvent]:
+        """Take in all that is new; returns the events."""
+        before = len(self._recorder.run.events)
+        for host, samples, events in self._follower.read():
+            self._translator.take(host, samples, events)
+        self._recorder.flush()
+        return self._recorder.run.events[before:]
+
+    def machine(self) -> Machine:
+        """The agents' part of the machine's figures, from `begin` to the last `collect`."""
+        return Machine(
+            socket_drops=self._since_start("socket_drops"),
+            late_timers=self._since_start("late_timers"),
+            agents=len(self._at_start),
+            events_dropped=self._follower.missed,
+        )
+
+    def _since_start(self, name: str) -> int:
+        return sum(self.totals[host][name] - before[name] for host, before in self._at_start.items())

@@ -60,7 +60,7 @@ def _min_goodput(run: Run) -> Measured:
     flows = [flow.name for flow in run.flows]
     first_fault_ns = min((fault.since_ns for fault in run.faults), default=run.stop_ns)
     usual = series.mean_goodput(run, flows, run.measured_from_ns, first_fault_ns)
-    bins = series.goodput_bins(run, flows, series.bin_edges(run.measured_from_ns, run.stop_ns))
+    bins = series.goodput_bins(run, flows, series.run_edges(run, run.measured_from_ns, run.stop_ns))
     return (min(bins) / usual if bins and usual > 0 else None), len(bins)
 
 

@@ -1,4 +1,5 @@
-"""One run of a scenario on a lab that is up: traffic, faults on a timeline, everything recorded, then judged.
+"""One run of a scenario on its stage (a lab that is up, or one in virtual time): traffic, faults on a timeline,
+everything recorded, then judged.
 
 The runner is one loop: what is due (put a fault in, undo one, collect from the agents) is done in the order of time.
 However the run ends, also by a signal, an error or an agent that died: the faults that it put in are undone, the
@@ -8,7 +9,6 @@ queue pairs taken back, and what was recorded is written and judged. What a kill
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,16 +17,14 @@ from typing import Any
 
 from testbed.chaos import check, timeline, verdict
 from testbed.chaos.collector import Collector
-from testbed.chaos.injector import Injector
-from testbed.chaos.interrupt import Interruptible
-from testbed.chaos.journal import Journal
+from testbed.chaos.kernel import on_kernel
 from testbed.chaos.scenario import Scenario
+from testbed.chaos.stage import Stage
 from testbed.chaos.traffic import Traffic
 from testbed.chaos.witness import Witness
 from testbed.lab import lock
 from testbed.lab.agents import transport_options
 from testbed.lab.running import RunningLab
-from testbed.measure import machine
 from testbed.measure.judgement import Judgement, Verdict
 from testbed.measure.record import Run, RunEvent
 from testbed.measure.recorder import EVENTS_FILE, SAMPLES_FILE, Recorder
@@ -66,94 +64,107 @@ def run_scenario(
     busy. For the main thread, since it takes SIGINT, SIGTERM and SIGHUP as the wish to end early.
     """
     check.check(scenario, lab.clos)
-    out_dir.mkdir(parents=True, exist_ok=True)
-    with lock.exclusive(lab.clos.spec.name, f"run {scenario.name}"):
-        run = _Runner(scenario, lab, scenario.seed if seed is None else seed, live).record(out_dir)
+    with lock.exclusive(lab.clos.spec.name, f"run {scenario.name}"), on_kernel(lab) as stage:
+        return play(scenario, stage, out_dir, seed=seed, live=live)
+
+
+def play(
+    scenario: Scenario, stage: Stage, out_dir: Path, *, seed: int | None = None, live: Live | None = None
+) -> RunResult:
+    """Run a scenario that fits its stage, and write the results; arguments as for `run_scenario`."""
+    try:
+        out_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"the results cannot go to {out_dir}: {error.strerror}", "name another folder") from None
+    run = _Runner(scenario, stage, scenario.seed if seed is None else seed, live).record(out_dir)
     return _write(run, verdict.decide(run, scenario.limits), out_dir)
 
 
 class _Runner:
     """The parts of a run while it goes on."""
 
-    def __init__(self, scenario: Scenario, lab: RunningLab, seed: int, live: Live | None) -> None:
+    def __init__(self, scenario: Scenario, stage: Stage, seed: int, live: Live | None) -> None:
         self._scenario = scenario
-        self._lab = lab
-        self._clos = lab.clos
+        self._stage = stage
+        self._clos = stage.clos
         self._seed = seed
         self._live = live
-        self._flows = check.flows(scenario, lab.clos)
+        self._flows = check.flows(scenario, stage.clos)
 
     def record(self, out_dir: Path) -> Run:
         """Do all of it; the recorded run."""
-        journal = Journal(self._lab.dir)
-        injector = Injector(self._clos, journal, self._lab.ports)
-        with Interruptible() as interrupt, self._lab.agents() as agents:
-            injector.undo_all(by="run")  # of a run that was killed
-            traffic = Traffic(agents, self._clos)
-            traffic.connect(self._flows, transport_options(self._scenario.transport_of(self._clos.spec)))
-            run = self._empty_run(time.monotonic_ns() + LEAD_NS)
-            with Recorder(run, out_dir) as recorder:
-                collector = Collector(agents, recorder, traffic.ends)
-                witness = Witness(journal, recorder)
-                before = machine.read()
-                try:
-                    collector.begin()
-                    traffic.start(run.start_ns, run.stop_ns, self._seed)
-                    self._follow_timeline(run, injector, collector, witness, interrupt)
-                except MrclabError as error:
-                    _cut_short(run, str(error))
-                finally:
-                    injector.undo_all(by="run")
-                after = machine.read()
-                witness.look()
-                run.faults = witness.faults_during(run)
-                try:
-                    self._finish(run, traffic, collector, interrupt)
-                except MrclabError as error:
-                    _cut_short(run, str(error))
-                run.machine = collector.machine()
-                run.machine.cpu_fraction = after.cpu_fraction_since(before)
-                run.machine.softnet_drops = after.drops_since(before)
+        stage, injector = self._stage, self._stage.injector
+        injector.undo_all(by="run")  # of a run that was killed
+        traffic = Traffic(stage.agents, self._clos)
+        traffic.connect(self._flows, transport_options(self._scenario.transport_of(self._clos.spec)))
+        run = self._empty_run()
+        with Recorder(run, out_dir) as recorder:
+            collector = Collector(stage.agents, recorder, traffic.ends)
+            witness = Witness(stage.journal, recorder)
+            before = stage.machine()
+            try:
+                collector.begin()
+                traffic.start(run.start_ns, run.stop_ns, self._seed)
+                self._follow_timeline(run, collector, witness)
+            except MrclabError as error:
+                self._cut_short(run, str(error))
+            finally:
+                injector.undo_all(by="run")
+            after = stage.machine()
+            witness.look()
+            run.faults = witness.faults_during(run)
+            try:
+                self._finish(run, traffic, collector)
+            except MrclabError as error:
+                self._cut_short(run, str(error))
+            run.machine = collector.machine()
+            run.machine.cpu_fraction = after.cpu_fraction_since(before)
+            run.machine.softnet_drops = after.drops_since(before)
         run.events.sort(key=lambda event: event.t_ns)
         return run
 
-    def _empty_run(self, start_ns: int) -> Run:
-        return Run(
+    def _empty_run(self) -> Run:
+        run = Run(
             scenario=self._scenario.name,
             lab=self._clos.spec.name,
             seed=self._seed,
             clos=self._clos,
             flows=[flow for _, flow in self._flows],
-            start_ns=start_ns,
-            stop_ns=start_ns + self._scenario.duration,
+            start_ns=self._stage.now_ns(),
+            stop_ns=0,
             warmup_ns=self._scenario.warmup,
+            speedup=self._stage.speedup,
         )
+        run.start_ns += run.of_lab(LEAD_NS)
+        run.stop_ns = run.start_ns + self._scenario.duration
+        return run
 
-    def _follow_timeline(
-        self, run: Run, injector: Injector, collector: Collector, witness: Witness, interrupt: Interruptible
-    ) -> None:
+    def _follow_timeline(self, run: Run, collector: Collector, witness: Witness) -> None:
         """Until the end of the traffic, or a signal."""
-        acts = self._acts(run, injector)
-        collect_ns = run.start_ns + COLLECT_EVERY_NS
+        stage = self._stage
+        acts = self._acts(run)
+        every_ns = run.of_lab(COLLECT_EVERY_NS)
+        collect_ns = run.start_ns + every_ns
         while True:
             next_ns = min([collect_ns, run.stop_ns, *(t_ns for t_ns, _ in acts[:1])])
-            interrupt.wait_until(next_ns)
-            now_ns = time.monotonic_ns()
-            if interrupt.signal_name:
-                _cut_short(run, f"ended early by {interrupt.signal_name}")
+            stage.wait_until(next_ns)
+            now_ns = stage.now_ns()
+            if wish := stage.wish_to_end():
+                self._cut_short(run, f"ended early by {wish}")
                 return
             if now_ns >= run.stop_ns:
                 return
             while acts and acts[0][0] <= now_ns:
                 acts.pop(0)[1]()
             if now_ns >= collect_ns:
-                collect_ns += COLLECT_EVERY_NS
+                collect_ns += every_ns
                 events = [*witness.look(), *collector.collect()]
                 if self._live is not None:
                     self._live(run, now_ns, events)
 
-    def _acts(self, run: Run, injector: Injector) -> list[tuple[int, Callable[[], None]]]:
+    def _acts(self, run: Run) -> list[tuple[int, Callable[[], None]]]:
         """What the timeline asks for, by time; at the same moment undoing goes first."""
+        injector = self._stage.injector
         numbers: dict[int, int] = {}  # of the timeline -> of the journal
 
         def put(at: int, due: timeline.Due) -> None:
@@ -171,26 +182,25 @@ class _Runner:
         acts.sort(key=lambda act: act[:2])
         return [(t_ns, act) for t_ns, _, act in acts if t_ns < run.stop_ns]
 
-    def _finish(self, run: Run, traffic: Traffic, collector: Collector, interrupt: Interruptible) -> None:
+    def _finish(self, run: Run, traffic: Traffic, collector: Collector) -> None:
         """Drain, collect the rest, compare both ends, and take the queue pairs back."""
+        stage = self._stage
         if run.interrupted:
             traffic.stop()
-        limit_ns = DRAIN_INTERRUPTED_NS if run.interrupted else DRAIN_NS
-        deadline_ns = time.monotonic_ns() + limit_ns
-        while not traffic.drained() and (now_ns := time.monotonic_ns()) < deadline_ns:
-            interrupt.wait_until(min(deadline_ns, now_ns + DRAIN_POLL_NS))
-            if interrupt.signal_name and not run.interrupted:
-                _cut_short(run, f"ended by {interrupt.signal_name} while the last messages were under way")
+        deadline_ns = stage.now_ns() + run.of_lab(DRAIN_INTERRUPTED_NS if run.interrupted else DRAIN_NS)
+        while not traffic.drained() and (now_ns := stage.now_ns()) < deadline_ns:
+            stage.wait_until(min(deadline_ns, now_ns + run.of_lab(DRAIN_POLL_NS)))
+            if (wish := stage.wish_to_end()) and not run.interrupted:
+                self._cut_short(run, f"ended by {wish} while the last messages were under way")
                 break
         collector.collect()
         run.totals = traffic.totals(collector.totals)
         traffic.disconnect()
 
-
-def _cut_short(run: Run, why: str) -> None:
-    """The run ends now, because of this; the first reason counts."""
-    run.interrupted = run.interrupted or why
-    run.stop_ns = max(run.start_ns, min(time.monotonic_ns(), run.stop_ns))
+    def _cut_short(self, run: Run, why: str) -> None:
+        """The run ends now, because of this; the first reason counts."""
+        run.interrupted = run.interrupted or why
+        run.stop_ns = max(run.start_ns, min(self._stage.now_ns(), run.stop_ns))
 
 
 def _write(run: Run, judgement: Judgement, out_dir: Path) -> RunResult:

@@ -28,6 +28,7 @@ from testbed.topology.labspec import LabSpec, Transport
 from testbed.topology.units import DurationNs, SizeBytes, parse_fraction
 from testbed.topology.yamlfile import Document, Problem, refuse
 
+MAX_SEED = (1 << 32) - 1
 MAX_FAULTS = 10_000  # of one entry; more is a slip of the pen
 
 
@@ -103,7 +104,7 @@ class Scenario(_Section):
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,59}$", description="default: the file's name")]
     lab: str = Field(default="demo", description="a lab file, or the name of one in topologies/")
-    seed: int = Field(default=1, ge=0, description="everything random in the run comes from it")
+    seed: int = Field(default=1, ge=0, le=MAX_SEED, description="everything random in the run comes from it")
     duration: DurationNs = Field(description="how long traffic is sent")
     warmup: DurationNs = Field(default="1 s", description="at the start, not measured")  # type: ignore[assignment]
     transport: Transport = Field(default_factory=Transport, description="overrides of the lab's transport defaults")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.chaos.scenario import Workload
-from testbed.lab.agents import AgentGroup
+from testbed.chaos.stage import Agents
 from testbed.measure.record import Flow, FlowTotals
 from testbed.topology.clos import Clos
+from testbed.topology.errors import InvalidRunError
 
 _MIN_REGION_BYTES = 1 << 20
 _MIN_SLOTS = 8  # messages that fit into the receiver's region: so many can be under way
@@ -31,7 +32,7 @@ class Ends:
 class Traffic:
     """All flows of a run. `connect`, then `start`; `stop` if need be; `drained`; `totals`; `disconnect`."""
 
-    def __init__(self, agents: AgentGroup, clos: Clos) -> None:
+    def __init__(self, agents: Agents, clos: Clos) -> None:
         self._agents = agents
         self._clos = clos
         self.ends: list[Ends] = []
@@ -84,7 +85,10 @@ class Traffic:
         )
 
     def totals(self, agents: dict[str, Fields]) -> dict[str, FlowTotals]:
-        """By flow, from the reports of the workloads and the totals that `collect` gives for each host."""
+        """By flow, from the reports of the workloads and the totals that `collect` gives for each host.
+
+        Raises InvalidRunError when a flow never started, since an agent refused it.
+        """
         counters = {(host, qp["qpn"]): qp for host, totals in agents.items() for qp in totals["qps"]}
         reports = {
             (host, report["qpn"], report["role"]): report
@@ -93,6 +97,8 @@ class Traffic:
         }
         totals = {}
         for ends in self.ends:
+            if (ends.flow.src, ends.src_qpn, "send") not in reports:
+                raise InvalidRunError(f"flow {ends.flow.name} was never started")
             sent = reports[ends.flow.src, ends.src_qpn, "send"]
             received = reports[ends.flow.dst, ends.dst_qpn, "receive"]
             sender, receiver = counters[ends.flow.src, ends.src_qpn], counters[ends.flow.dst, ends.dst_qpn]

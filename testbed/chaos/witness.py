@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from testbed.chaos.journal import Journal
 from testbed.measure.record import Fault, FaultActed, Run, RunEvent
-from testbed.measure.recorder import Recorder
+from testbed.measure.recorder import Sink
 
 
 class Witness:
     """Of one run. Faults that ended before it was made are none of its business."""
 
-    def __init__(self, journal: Journal, recorder: Recorder) -> None:
+    def __init__(self, journal: Journal, recorder: Sink) -> None:
         self._journal = journal
         self._recorder = recorder
         self._over = {fault.number for fault in journal.faults() if fault.until_ns is not None}

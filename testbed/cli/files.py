@@ -23,7 +23,7 @@ def validate_verb(file: str, as_json: bool) -> None:
 def _is_scenario(file: str) -> bool:
     from testbed.topology import library, yamlfile
 
-    if Path(file).is_file():
+    if library.is_there(Path(file), file=True):
         return bool(_SCENARIO_KEYS & yamlfile.read(file).data.keys())
     return file in library.names("scenarios") and file not in library.names("topologies")
 

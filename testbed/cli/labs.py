@@ -120,12 +120,13 @@ def _dry_run(lab: str, as_json: bool) -> None:
 @json_option
 def down_verb(name: str, as_json: bool) -> None:
     """Remove the lab NAME (default: demo) and everything it made, also after a crash."""
-    from testbed.lab import lifecycle
+    from testbed.lab import lifecycle, state
 
     with phases(quiet=as_json) as progress:
         gone = lifecycle.down(name, progress)
     removed = f"{gone.namespaces} namespaces and {gone.processes} processes removed in {gone.seconds:.2f} s"
-    text = f"lab {name} is down: {removed}" if gone.was_there else f"there is no lab {name}; nothing to do"
+    others = f" (up: {', '.join(state.names())})" if state.names() else ""
+    text = f"lab {name} is down: {removed}" if gone.was_there else f"there is no lab {name}; nothing to do{others}"
     result(as_json, gone.as_dict(), lambda: show(text))
 
 

@@ -6,6 +6,7 @@ Exit codes: 0 done or passed, 1 an expectation failed, 2 wrong input or usage, 3
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -74,11 +75,18 @@ def _terminated(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
+def _fix_of(error: OSError) -> str | None:
+    """What mends a lack of the machine that may come up anywhere; None for an error that is ours."""
+    if isinstance(error, PermissionError) and os.geteuid() != 0:
+        return "run it as root"
+    return "make room there" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
+
+
 def main() -> None:
     """Run a verb and leave with its exit code."""
     signal.signal(signal.SIGTERM, _terminated)  # undone like Ctrl-C: every `finally` runs
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(prog_name="mrclab", standalone_mode=False)
     except MrclabError as error:
         say(str(error))
         code = error.exit_code
@@ -97,4 +105,10 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        fix = _fix_of(error)
+        if fix is None:
+            raise
+        say(f"{error}; {fix}")
+        code = 3
     sys.exit(code if isinstance(code, int) else 0)

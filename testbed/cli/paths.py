@@ -23,14 +23,12 @@ def _ev_number(ctx: click.Context, param: click.Parameter, value: str | None) ->
         raise click.BadParameter(f"{value!r} is not an EV; write it like 0x0020c000 or as a decimal number") from None
 
 
-def _fabric(lab: str) -> Clos:
-    """The Clos of a lab that is up under that name, else of a lab file."""
-    from testbed.lab import state
+def _fabric(lab: str | None) -> Clos:
+    """The Clos of a lab that is up, else of a lab file."""
+    from testbed.lab.running import default_lab, spec_of
     from testbed.topology import clos
-    from testbed.topology.labfile import load_lab
 
-    found = state.load(lab)
-    return clos.build(load_lab(lab) if found is None else found.spec)
+    return clos.build(spec_of(lab or default_lab()))
 
 
 def _told(way: Trace) -> dict[str, object]:
@@ -44,9 +42,9 @@ def _told(way: Trace) -> dict[str, object]:
 @click.option(
     "--probe", is_flag=True, help="Send a probe over it, and show which switches counted it (needs the lab up)."
 )
-@click.option("--lab", default="demo", show_default=True, help="A lab that is up, or a lab file.")
+@click.option("--lab", help="A lab that is up, or a lab file; default: the one that is up, else demo.")
 @json_option
-def trace_verb(src: str, dst: str, ev: int | None, probe: bool, lab: str, as_json: bool) -> int:
+def trace_verb(src: str, dst: str, ev: int | None, probe: bool, lab: str | None, as_json: bool) -> int:
     """The uSIDs and nodes of the paths from host SRC to host DST; `*` marks the one of ordinary tools such as ping."""
     from testbed.topology.trace import trace, traces
 
@@ -58,7 +56,7 @@ def trace_verb(src: str, dst: str, ev: int | None, probe: bool, lab: str, as_jso
         return 0
     way = trace(fabric, src, dst, ev)
     if probe:
-        return _show_proof(fabric, way, lab, as_json)
+        return _show_proof(fabric, way, as_json)
     result(as_json, _told(way), lambda: _show_way(way))
     return 0
 
@@ -85,11 +83,11 @@ def _show_way(way: Trace) -> None:
     show(f"  uSIDs {':'.join(way.usids)}, outer address {way.outer_address}, inner address {way.inner_address}")
 
 
-def _show_proof(fabric: Clos, way: Trace, lab: str, as_json: bool) -> int:
+def _show_proof(fabric: Clos, way: Trace, as_json: bool) -> int:
     from testbed.lab.running import open_lab
     from testbed.lab.verify import prove
 
-    with open_lab(lab) as running:
+    with open_lab(fabric.spec.name) as running:
         proof = prove(fabric, running.kernel, running.agent(way.src), way)
 
     def render() -> None:
@@ -106,10 +104,10 @@ def _show_proof(fabric: Clos, way: Trace, lab: str, as_json: bool) -> int:
 
 
 @click.command("graph")
-@click.argument("lab", default="demo")
+@click.argument("lab", required=False)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="svg", show_default=True)
-def graph_verb(lab: str, form: str) -> None:
-    """Draw LAB (one that is up, or a lab file) on stdout."""
+def graph_verb(lab: str | None, form: str) -> None:
+    """Draw LAB (one that is up, or a lab file; default: the one that is up, else demo) on stdout."""
     from testbed.topology import graph
 
     draw = {"svg": graph.to_svg, "dot": graph.to_dot, "mermaid": graph.to_mermaid, "json": graph.to_json}[form]

@@ -21,13 +21,18 @@ def show_outcome(summary: dict[str, Any], report: Path) -> None:
             ])  # fmt: skip
         table(["fault", "at", "for", "packets lost", "rerouted in", "dip"], rows)
     rows = [
-        [one["name"], one["limit"], one["value"], "ok" if one["ok"] else "FAILED"] for one in summary["expectations"]
+        [one["name"], _number(one["limit"]), _number(one["value"]), "ok" if one["ok"] else "FAILED"]
+        for one in summary["expectations"]
     ]
     table(["expectation", "limit", "value", ""], rows)
     delivered = sum(flow["bytes_delivered"] for flow in summary["flows"])
     wrong = sum(flow["bytes_wrong"] for flow in summary["flows"])
     show(f"{delivered:,} bytes delivered and compared, {wrong} wrong; time dilation {summary['time_dilation']:,.0f}")
     show(f"{summary['verdict'].upper()}   report: {report}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.4g}"
 
 
 def _seconds(value: float | None) -> str:
@@ -40,8 +45,10 @@ def _percent(value: float | None) -> str:
 
 @click.command("run")
 @click.argument("scenario")
-@click.option("--lab", "lab_name", metavar="LAB", help="Another lab than the scenario names: a file or a name.")
-@click.option("--seed", type=click.IntRange(min=0), help="Another seed than the scenario's.")
+@click.option(
+    "--lab", "lab_name", metavar="LAB", help="Another lab than the scenario names: one that is up, or a lab file."
+)
+@click.option("--seed", type=int, help="Another seed than the scenario's.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for the results; default: runs/NAME."
 )
@@ -57,18 +64,19 @@ def run_verb(
     from testbed.chaos.runner import run_scenario
     from testbed.chaos.scenario import load_scenario
     from testbed.cli.labs import bring_up, up_line
-    from testbed.lab.running import open_lab
+    from testbed.lab import state
+    from testbed.lab.running import open_lab, spec_of
     from testbed.topology import clos
     from testbed.topology.labfile import load_lab
     from testbed.topology.units import format_duration
 
-    wanted = load_scenario(scenario, overrides)
-    lab = lab_name or wanted.lab
-    check.check(wanted, clos.build(load_lab(lab)))
-    made = bring_up(lab, quiet=as_json)
-    say(up_line(made))
-    with open_lab(made.lab) as running:
+    wanted = load_scenario(scenario, overrides if seed is None else (*overrides, f"seed={seed}"))
+    spec = load_lab(wanted.lab) if lab_name is None else spec_of(lab_name)
+    check.check(wanted, clos.build(spec))
+    if lab_name is None or lab_name not in state.names():
+        say(up_line(bring_up(lab_name or wanted.lab, quiet=as_json)))
+    with open_lab(spec.name) as running:
         say(f"running {wanted.name} for {format_duration(wanted.duration)}")
-        outcome = run_scenario(wanted, running, out or Path("runs") / wanted.name, seed=seed)
+        outcome = run_scenario(wanted, running, out or Path("runs") / wanted.name)
     result(as_json, outcome.summary, lambda: show_outcome(outcome.summary, outcome.paths["report"]))
     return outcome.exit_code

@@ -62,6 +62,7 @@ def launch_spec(clos: Clos, run_dir: Path) -> dict[str, Any]:
             "hosts_per_t0": spec.hosts_per_t0,
             "t1s_per_plane": spec.t1s_per_plane,
             "time_dilation": spec.time_dilation,
+            "real_rate_bps": spec.stands_for.host,
         },
         "agents": [
             {
@@ -84,6 +85,7 @@ def transport_options(transport: Transport) -> dict[str, Any]:
     """A lab's (or a scenario's) transport section as the `options` of a `qp-create`."""
     return {
         "evs_per_plane": transport.evs_per_plane,
+        "congestion": transport.congestion,
         "window_bytes": transport.window,
         "ev_min_active": transport.ev_min_active,
         "retire_evs": transport.retire_evs,

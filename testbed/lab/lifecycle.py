@@ -131,13 +131,13 @@ def up(spec: LabSpec, source_file: str | Path, progress: Progress = _silent) -> 
         if found is not None:
             _remove(found)  # the rest of a command that was killed; the lock says that nobody works on it
         fabric = clos.build(spec)
+        _allow_open_files(len(fabric.nodes))  # before the plan: that of a lab far too large takes minutes
         desired = plan.build(fabric)
         _refuse_foreign(desired)
-        _allow_open_files(len(desired.nodes))
         made = LabState(spec, source, namespaces=[node.namespace for node in desired.nodes.values()])
         with _termination_interrupts():
             try:
-                made.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                made.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
                 made.save()
                 return _make(made, fabric, desired, progress)
             except BaseException as error:

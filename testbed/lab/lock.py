@@ -61,8 +61,8 @@ def _open(lab: str) -> int:
     while True:
         # a folder may go in between, with the `down` of another command
         with contextlib.suppress(FileNotFoundError):
-            state.STATE_ROOT.mkdir(mode=0o700, exist_ok=True)
-            state.directory(lab).mkdir(mode=0o700, exist_ok=True)
+            state.STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
+            state.directory(lab).mkdir(mode=0o755, exist_ok=True)
             return os.open(_path(lab), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 

@@ -20,7 +20,8 @@ from testbed.lab.state import LabState
 from testbed.topology import clos
 from testbed.topology.clos import Clos
 from testbed.topology.errors import InputError, nearest
-from testbed.topology.labspec import LabSpec
+from testbed.topology.labfile import load_lab
+from testbed.topology.labspec import LabSpec, is_lab_name
 
 _SIGNAL_EXIT_BASE = 128  # a shell's code for "ended by signal N" is 128 + N
 
@@ -110,6 +111,18 @@ def the_lab(name: str | None) -> RunningLab:
     if not up:
         raise InputError("no lab is up", "start one with: mrclab up")
     raise InputError(f"several labs are up: {', '.join(up)}", "say which one")
+
+
+def default_lab() -> str:
+    """The lab that is meant where none is named and none has to be up: the only one that is, else `demo`."""
+    up = state.names()
+    return up[0] if len(up) == 1 else "demo"
+
+
+def spec_of(lab: str) -> LabSpec:
+    """The spec of the lab that is up under that name, else of that lab file. Raises InputError when there is none."""
+    found = state.load(lab) if is_lab_name(lab) else None
+    return load_lab(lab) if found is None else found.spec
 
 
 def exec_in(lab: RunningLab, node: str, argv: Sequence[str]) -> int:

@@ -1,7 +1,8 @@
 """What a lab has made, on disk, written before it is made: so that `down` works after kill -9 at any moment.
 
-One folder per lab, /run/mrclab/<lab>/, root's alone; `state.json` is replaced atomically. It holds the lab's spec, so
-that no lab file is needed later, and the names of everything that has to go again. /run is empty after a reboot, as
+One folder per lab, /run/mrclab/<lab>/, that only root writes to and everyone may read, as pictures and traces of a lab
+need no root; the agents' sockets in it are root's alone. `state.json` is replaced atomically. It holds the lab's spec,
+so that no lab file is needed later, and the names of everything that has to go again. /run is empty after a reboot, as
 the kernel is.
 """
 
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from testbed.topology.errors import InputError, nearest
-from testbed.topology.labspec import LabSpec
+from testbed.topology.labspec import LabSpec, is_lab_name
 
 STATE_ROOT = Path("/run/mrclab")
 SCHEMA_VERSION = 2
@@ -25,7 +26,14 @@ Phase = Literal["making", "up", "removing"]
 
 
 def directory(lab: str) -> Path:
-    """The folder of a lab, whether it exists or not."""
+    """The folder of a lab, whether it exists or not. Raises InputError for what is no lab's name.
+
+    Every path below STATE_ROOT is made here: what came from a command line may hold `..` or be an absolute path, and
+    `forget` would remove what it leads to.
+    """
+    if not is_lab_name(lab):
+        stem = Path(lab).stem
+        raise InputError(f"{lab!r} is not the name of a lab", f"did you mean {stem!r}?" if is_lab_name(stem) else "")
     return STATE_ROOT / lab
 
 
@@ -78,13 +86,19 @@ def load(lab: str) -> LabState | None:
     path = directory(lab) / _FILE
     try:
         content = json.loads(path.read_text())
+        version = content["schema_version"]
+        if version != SCHEMA_VERSION:
+            what = f"lab {lab} was made by another version of mrclab (state {version})"
+            raise InputError(what, "take it down with that")
+        return _from_file(content)
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise InputError(f"the state file of lab {lab} is damaged ({error})", f"look at {path}", file=path) from None
-    if content.get("schema_version") != SCHEMA_VERSION:
-        version = content.get("schema_version")
-        raise InputError(f"lab {lab} was made by another version of mrclab (state {version})", "take it down with that")
+    except (ValueError, KeyError, TypeError) as error:  # not JSON, or not what `save` writes
+        reason = str(error).splitlines()[0]
+        raise InputError(f"the state of lab {lab} is damaged ({reason})", "look at the file", file=path) from None
+
+
+def _from_file(content: dict[str, Any]) -> LabState:
     return LabState(
         spec=LabSpec.model_validate(content["spec"]),
         source_file=content["source_file"],

@@ -113,7 +113,7 @@ def _drops(run: Run, fault: Fault, history: _History) -> list[tuple[str, int]]:
         for other in run.faults
         if other.target == fault.target and other.until_ns is not None and other.until_ns <= fault.since_ns
     ]
-    begin_ns = max([fault.since_ns - IN_FLIGHT_NS, *earlier_ends])
+    begin_ns = max([fault.since_ns - run.of_lab(IN_FLIGHT_NS), *earlier_ends])
     return [
         (loss.flow, max(loss.sent_ns, fault.since_ns))
         for loss in history.losses.get(fault.target, [])
@@ -132,7 +132,7 @@ def _restoration(run: Run, fault: Fault, history: _History) -> tuple[float | Non
     back_ns: list[int] = []
     missing = 0
     for path, changes in history.changes_over(fault.target):
-        taken_ns = [t_ns for t_ns, in_use in changes if not in_use and t_ns <= fault.up_ns + LATE_LOSS_NS]
+        taken_ns = [t_ns for t_ns, in_use in changes if not in_use and t_ns <= fault.up_ns + run.of_lab(LATE_LOSS_NS)]
         if not taken_ns:
             continue
         restored_ns = next((t_ns for t_ns, in_use in changes if t_ns > taken_ns[-1] and in_use), None)
@@ -163,8 +163,8 @@ def _dip(run: Run, fault: Fault) -> tuple[float | None, int]:
     if not flows or clean is None:
         return None, 0
     usual = series.mean_goodput(run, flows, *clean)
-    end_ns = min(run.stop_ns, (fault.until_ns or run.stop_ns) + DIP_TAIL_NS)
-    bins = series.goodput_bins(run, flows, series.bin_edges(fault.since_ns - DIP_LEAD_NS, end_ns))
+    end_ns = min(run.stop_ns, (fault.until_ns or run.stop_ns) + run.of_lab(DIP_TAIL_NS))
+    bins = series.goodput_bins(run, flows, series.run_edges(run, fault.since_ns - run.of_lab(DIP_LEAD_NS), end_ns))
     if not bins or usual <= 0:
         return None, 0
     return max(0.0, 1 - min(bins) / usual), len(bins)
@@ -172,9 +172,10 @@ def _dip(run: Run, fault: Fault) -> tuple[float | None, int]:
 
 def _clean_second(run: Run, fault: Fault) -> tuple[int, int] | None:
     """The last second before a fault in which none was active, after the warm-up; shorter if there is no whole one."""
-    latest_ns = fault.since_ns - DIP_LEAD_NS
+    lead_ns, clean_ns = run.of_lab(DIP_LEAD_NS), run.of_lab(CLEAN_NS)
+    latest_ns = fault.since_ns - lead_ns
     busy = sorted(
-        (other.since_ns, (other.until_ns or run.stop_ns) + DIP_LEAD_NS)
+        (other.since_ns, (other.until_ns or run.stop_ns) + lead_ns)
         for other in run.faults
         if other.since_ns < latest_ns
     )
@@ -182,9 +183,9 @@ def _clean_second(run: Run, fault: Fault) -> tuple[int, int] | None:
     free_from_ns = run.measured_from_ns
     for since_ns, until_ns in [*busy, (latest_ns, latest_ns)]:
         if since_ns > free_from_ns:
-            gaps.append((max(free_from_ns, since_ns - CLEAN_NS), since_ns))
+            gaps.append((max(free_from_ns, since_ns - clean_ns), since_ns))
         free_from_ns = max(free_from_ns, until_ns)
-    whole = [gap for gap in gaps if gap[1] - gap[0] == CLEAN_NS]
+    whole = [gap for gap in gaps if gap[1] - gap[0] == clean_ns]
     if whole:
         return whole[-1]
     return max(gaps, key=lambda gap: gap[1] - gap[0], default=None)

@@ -69,7 +69,7 @@ def _edges(run: Run) -> list[int]:
 def _phase(run: Run, start_ns: int, stop_ns: int, oracle: Callable[[frozenset[str]], float]) -> Phase:
     down = active(run, start_ns)
     flows = [flow.name for flow in run.flows]
-    settled_ns = start_ns + SETTLE_NS
-    long_enough = stop_ns - settled_ns >= series.BIN_NS
+    settled_ns = start_ns + run.of_lab(SETTLE_NS)
+    long_enough = stop_ns - settled_ns >= run.of_lab(series.BIN_NS)
     goodput_bps = series.mean_goodput(run, flows, settled_ns, stop_ns) if long_enough else None
     return Phase(start_ns, stop_ns, down, goodput_bps, oracle(down))

@@ -1,8 +1,8 @@
 """A recorded run as data: flows, samples, events, faults as they really happened, and the machine.
 
 The runner fills it, everything else (`series`, `faults`, `phases`, the expectations, the report) only reads it, so that
-each of those can be tested with a run written by hand. All times are CLOCK_MONOTONIC in ns: one clock for all
-namespaces, so that an agent's event and a fault can be compared.
+each of those can be tested with a run written by hand. All times are CLOCK_MONOTONIC in ns (one clock for all
+namespaces, so that an agent's event and a fault can be compared), or virtual ones when the run was simulated.
 """
 
 from __future__ import annotations
@@ -168,6 +168,7 @@ class Run:
     """Everything that was recorded. `start_ns` is when traffic began, `stop_ns` when the senders were to stop.
 
     The measured time begins `warmup_ns` after the start. `interrupted` says why the run ended early, if it did.
+    `speedup` is how much faster than on the lab everything happened: the time dilation when real rates were simulated.
     """
 
     scenario: str
@@ -185,6 +186,7 @@ class Run:
     totals: dict[str, FlowTotals] = field(default_factory=dict)
     machine: Machine = field(default_factory=Machine)
     interrupted: str = ""
+    speedup: float = 1.0
 
     @property
     def measured_from_ns(self) -> int:
@@ -195,6 +197,10 @@ class Run:
     def planes(self) -> int:
         """Planes of the lab."""
         return self.clos.spec.planes
+
+    def of_lab(self, duration_ns: int) -> int:
+        """What takes so long on the lab takes this long in this run."""
+        return round(duration_ns / self.speedup)
 
     def seconds(self, t_ns: int) -> float:
         """Seconds since the start of the traffic."""

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from testbed.measure.record import (
     CarrierChanged,
@@ -36,6 +36,19 @@ _EVENT_NAMES: dict[type[RunEvent], str] = {
     QpFailed: "qp-failed",
     FaultActed: "fault",
 }
+
+
+class Sink(Protocol):
+    """Takes what is seen: the recorder of a run, or a view of what goes on."""
+
+    def received(self, flow: str, sample: Received) -> None:
+        """A receiver's sample of a flow."""
+
+    def ev_count(self, flow: str, sample: EvCount) -> None:
+        """A sender's sample of a flow."""
+
+    def event(self, event: RunEvent) -> None:
+        """Something that happened."""
 
 
 class Recorder:
@@ -81,5 +94,5 @@ class Recorder:
         self._events.close()
 
     def _write(self, file: TextIO, t_ns: int, **fields: Any) -> None:
-        row = {"t_s": round(self.run.seconds(t_ns), 6), "t_ns": t_ns, **fields}
+        row = {"t_s": round(self.run.seconds(t_ns), 9), "t_ns": t_ns, **fields}
         file.write(json.dumps(row, separators=(",", ":")) + "\n")

@@ -33,6 +33,11 @@ def bin_edges(start_ns: int, stop_ns: int, width_ns: int = BIN_NS) -> list[int]:
     return list(range(start_ns, stop_ns + 1, width_ns))
 
 
+def run_edges(run: Run, start_ns: int, stop_ns: int, width_ns: int = BIN_NS) -> list[int]:
+    """The same with bins of a width of the lab's time."""
+    return bin_edges(start_ns, stop_ns, run.of_lab(width_ns))
+
+
 def plane_bins(run: Run, flows: Iterable[str], edges: Sequence[int]) -> list[list[float]]:
     """Goodput in bits per second of some flows together: [bin][plane]."""
     totals = [[0.0] * run.planes for _ in edges]

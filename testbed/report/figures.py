@@ -36,7 +36,7 @@ def available() -> bool:
 
 def goodput(run: Run) -> str:
     """Goodput over time, the planes stacked, faults shaded, with the capacity oracle's value; an SVG element."""
-    edges = series.bin_edges(run.start_ns, run.stop_ns, GOODPUT_BIN_NS)
+    edges = series.run_edges(run, run.start_ns, run.stop_ns, GOODPUT_BIN_NS)
     bins = series.plane_bins(run, [flow.name for flow in run.flows], edges)
     figure, axes = _figure(3.4)
     times = [run.seconds(t_ns) for t_ns in edges]
@@ -68,7 +68,7 @@ def goodput(run: Run) -> str:
 
 def ev_map(run: Run) -> str:
     """State of each path (plane, T1) over time: how many of the flows had it out of use; an SVG element."""
-    edges = series.bin_edges(run.start_ns, run.stop_ns, EVMAP_BIN_NS)
+    edges = series.run_edges(run, run.start_ns, run.stop_ns, EVMAP_BIN_NS)
     rows = evmap.rows(run, edges)
     figure, axes = _figure(max(1.6, 0.6 + 0.16 * len(rows)))
     times = [run.seconds(t_ns) for t_ns in edges]

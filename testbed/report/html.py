@@ -48,7 +48,7 @@ def render(run: Run, judgement: Judgement) -> str:
 
 
 def _context(run: Run, judgement: Judgement) -> dict[str, Any]:
-    edges = series.bin_edges(run.start_ns, run.stop_ns)
+    edges = series.run_edges(run, run.start_ns, run.stop_ns)
     events = [row for event in run.events if (row := _event_row(run, event))]
     stretches = phases.phases(run)
     words = _VERDICT_WORDS[judgement.verdict]
@@ -67,9 +67,9 @@ def _context(run: Run, judgement: Judgement) -> dict[str, Any]:
         "costs": faults.costs(run),
         "phases": [phase for phase in stretches if phase.goodput_bps is not None],
         "phases_left_out": sum(phase.goodput_bps is None for phase in stretches),
-        "bin": format_duration(series.BIN_NS),
-        "figure_bin": format_duration(figures.GOODPUT_BIN_NS),
-        "settle": format_duration(phases.SETTLE_NS),
+        "bin": format_duration(run.of_lab(series.BIN_NS)),
+        "figure_bin": format_duration(run.of_lab(figures.GOODPUT_BIN_NS)),
+        "settle": format_duration(run.of_lab(phases.SETTLE_NS)),
         "events": list(islice(events, MAX_EVENTS)),
         "events_left_out": max(0, len(events) - MAX_EVENTS),
         "samples": sum(len(samples) for samples in run.received.values()),

@@ -39,7 +39,7 @@ def summarise(run: Run, judgement: Judgement) -> dict[str, Any]:
             "events_dropped": run.machine.events_dropped,
         },
         "time_dilation": run.clos.spec.time_dilation,
-        "duration_s": round((run.stop_ns - run.start_ns) / 1e9, 3),
+        "duration_s": round((run.stop_ns - run.start_ns) / 1e9, 9),
         "warmup_s": run.warmup_ns / 1e9,
     }
 
@@ -59,7 +59,7 @@ def _expectation(row: Judged) -> dict[str, Any]:
 
 def _flow(run: Run, flow: Flow) -> dict[str, Any]:
     totals = run.totals.get(flow.name, FlowTotals())
-    bins = series.goodput_bins(run, [flow.name], series.bin_edges(run.measured_from_ns, run.stop_ns))
+    bins = series.goodput_bins(run, [flow.name], series.run_edges(run, run.measured_from_ns, run.stop_ns))
     whole = [run.measured_from_ns, max(run.stop_ns, run.measured_from_ns + 1)]
     by_plane = series.plane_bins(run, [flow.name], whole)[0]
     samples = run.received.get(flow.name, [])
@@ -92,8 +92,8 @@ def _fault(run: Run, cost: faults.FaultCost) -> dict[str, Any]:
         "target": fault.target,
         "end": fault.end,
         "by": fault.by,
-        "at_s": round(run.seconds(fault.since_ns), 6),
-        "for_s": None if fault.until_ns is None else round((fault.until_ns - fault.since_ns) / 1e9, 6),
+        "at_s": round(run.seconds(fault.since_ns), 9),
+        "for_s": None if fault.until_ns is None else round((fault.until_ns - fault.since_ns) / 1e9, 9),
         "first_loss_s": cost.first_loss_s,
         "rerouted_s": cost.rerouted_s,
         "restored_s": cost.restored_s,
@@ -105,8 +105,8 @@ def _fault(run: Run, cost: faults.FaultCost) -> dict[str, Any]:
 
 def _phase(run: Run, phase: phases.Phase) -> dict[str, Any]:
     return {
-        "from_s": round(run.seconds(phase.start_ns), 6),
-        "to_s": round(run.seconds(phase.stop_ns), 6),
+        "from_s": round(run.seconds(phase.start_ns), 9),
+        "to_s": round(run.seconds(phase.stop_ns), 9),
         "down": sorted(phase.down),
         "goodput_bps": None if phase.goodput_bps is None else round(phase.goodput_bps),
         "oracle_bps": round(phase.oracle_bps),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from agents.mrc.config import MrcConfig
+from agents.mrc.config import BASE_RTT_NS, MrcConfig
 from agents.nic import Nic, NicConfig
 from agents.transport import Event, QueuePair
 from agents.workloads.pattern import Pattern
@@ -57,7 +57,9 @@ class SimLab:
         self.flows: list[LabFlow] = []
         transport = {
             "evs_per_plane": spec.transport.evs_per_plane,
+            "congestion": spec.transport.congestion,
             "window_bytes": spec.transport.window,
+            "plane_bdp_bytes": spec.stands_for.host * BASE_RTT_NS // _NS_BITS,
             "ev_min_active": spec.transport.ev_min_active,
             "retire_evs": spec.transport.retire_evs,
             "probe_interval_ns": spec.transport.probe_interval,
@@ -74,6 +76,7 @@ class SimLab:
             hosts_per_t0=spec.hosts_per_t0,
             t1s_per_plane=spec.t1s_per_plane,
             time_dilation=spec.time_dilation,
+            real_rate_bps=spec.stands_for.host,
         )
         sim_host = SimHost(host, Nic(config, Random(seed)), self.network, self.events)
         sim_host.listeners.append(lambda event: self.log.append((host, event)))

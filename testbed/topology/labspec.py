@@ -6,6 +6,7 @@ plan (`agents.wire.address`), of the packet sizes (`sizes`) and of what the kern
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal
 
@@ -17,6 +18,7 @@ from testbed.topology.units import DurationNs, Fraction, RateBps, SizeBytes, for
 from testbed.topology.yamlfile import Problem, refuse
 
 MAX_NAME_LENGTH = 15  # the kernel's limit for interface names; every name of a lab keeps to it
+NAME_PATTERN = "^[a-z][a-z0-9-]*$"
 MAX_HOSTS = (1 << 16) - 1  # the host number fills the last 16 bits of a host address, and 0 is not a host
 MIN_QUEUE_PACKETS = 2
 
@@ -80,7 +82,8 @@ class Transport(_Section):
     evs_per_plane: int | None = Field(
         default=None, ge=1, le=32, description="EVs in use per plane; default: every path, at most 256 in all"
     )
-    window: SizeBytes = Field(default="256 KB", description="bytes in flight per queue pair (fixed window)")  # type: ignore[assignment]
+    congestion: Literal["nscc", "fixed"] = Field(default="nscc", description="congestion control of the queue pairs")
+    window: SizeBytes = Field(default="256 KB", description="bytes in flight per queue pair with congestion: fixed")  # type: ignore[assignment]
     ev_min_active: int = Field(default=1, ge=1, description="no EV is retired below this number per queue pair")
     retire_evs: bool = Field(default=True, description="false: EVs stay in use whatever they lose (negative control)")
     probe_interval: DurationNs = Field(default="50 ms", description="between probes of a retired EV")  # type: ignore[assignment]
@@ -105,7 +108,7 @@ class LabSpec(_Section):
 
     name: str = Field(
         max_length=MAX_NAME_LENGTH,
-        pattern="^[a-z][a-z0-9-]*$",
+        pattern=NAME_PATTERN,
         description=f"1 to {MAX_NAME_LENGTH} characters a-z, 0-9 and '-', a letter first; default: the file's name",
     )
     planes: int = Field(ge=1, le=address.MAX_PLANES, description="parallel networks, one NIC port each")
@@ -156,6 +159,11 @@ class LabSpec(_Section):
     def hosts(self) -> int:
         """Hosts in the whole lab."""
         return self.t0_groups * self.hosts_per_t0
+
+
+def is_lab_name(text: str) -> bool:
+    """Could a lab have this name? (A path, for example, is none.)"""
+    return len(text) <= MAX_NAME_LENGTH and re.fullmatch(NAME_PATTERN, text) is not None
 
 
 def _rate_in_range(rate_bps: int, most_bps: int, what: str) -> int:

@@ -30,6 +30,14 @@ def names(shelf: Shelf) -> list[str]:
     return sorted(path.stem for path in folder(shelf).glob("*.yaml"))
 
 
+def is_there(path: Path, *, file: bool = False) -> bool:
+    """Is there such a thing (with `file`: such a file)? What no file could be called, since it is too long, is not."""
+    try:
+        return path.is_file() if file else path.exists()
+    except OSError:
+        return False
+
+
 def find(shelf: Shelf, path_or_name: str | Path) -> Path:
     """The file that a person means: a path, or the name of a file on the shelf.
 
@@ -41,7 +49,7 @@ def find(shelf: Shelf, path_or_name: str | Path) -> Path:
     if text in known:
         return folder(shelf) / f"{text}.yaml"
     path = Path(path_or_name)
-    if path.exists():
+    if is_there(path):
         return path
     kind = _KIND_OF_FILE[shelf]
     hint = nearest(path.stem, known) or f"{shelf} that come with mrclab: {', '.join(known)}"

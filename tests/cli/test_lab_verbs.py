@@ -72,6 +72,27 @@ def test_a_fault_by_hand_is_seen_and_undone(mrclab: Mrclab, tiny_lab: str) -> No
         assert parsed(mrclab("status", tiny_lab, "--json"))["healthy"]
 
 
+def test_a_run_finds_the_lab_that_is_up_wherever_its_file_is(mrclab: Mrclab, tiny_lab: str, tmp_path: Path) -> None:
+    (tmp_path / "short.yaml").write_text("duration: 1 s\nwarmup: 0 s\nworkloads: [{kind: write_bw, load: 10%}]\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    answer = mrclab("run", "../short.yaml", "--lab", tiny_lab, "--out", "results", "--json", cwd=elsewhere)
+    assert parsed(answer)["lab"] == tiny_lab
+    assert (elsewhere / "results" / "summary.json").is_file()
+    nowhere = mrclab("run", "../short.yaml", "--lab", tiny_lab, "--out", "/proc/x", cwd=elsewhere)
+    assert nowhere.returncode == 2
+    assert "/proc/x" in nowhere.stderr
+
+
+def test_a_user_without_rights_may_look_but_not_touch(mrclab: Mrclab, tiny_lab: str) -> None:
+    nobody = ["unshare", "--user"]
+    assert mrclab("graph", tiny_lab, "--format", "json", before=nobody).returncode == 0
+    assert mrclab("trace", "h0", "h3", "--lab", tiny_lab, before=nobody).returncode == 0
+    answer = mrclab("exec", "--lab", tiny_lab, "h0", "--", "true", before=nobody)
+    assert answer.returncode == 3
+    assert "run it as root" in only_line(answer)
+
+
 def test_a_link_that_is_not_there(mrclab: Mrclab, tiny_lab: str) -> None:
     answer = mrclab("fault", "link-down", "p0t0-0:p0t1-7", "--lab", tiny_lab)
     assert answer.returncode == 2

@@ -27,6 +27,9 @@ faults:
         (["trace", "h0", "h99"], "h99"),
         (["trace", "h0", "h5", "--ev", "0xffffffff"], "a near one is"),
         (["run", "link-flap", "--set", "transport.retire=false"], "retire"),
+        (["run", "link-flap", "--seed", "-1"], "0 or more"),
+        (["run", "link-flap", "--seed", str(1 << 99)], "or less"),
+        (["validate", "x" * 5000], "there is no lab file"),
     ],
 )
 def test_a_slip_of_the_pen(mrclab: Mrclab, arguments: list[str], says: str) -> None:
@@ -86,3 +89,19 @@ def test_no_lab_is_up(mrclab: Mrclab) -> None:
     answer = mrclab("status", "cli-nowhere")
     assert answer.returncode == 2
     assert "cli-nowhere" in only_line(answer)
+
+
+@pytest.mark.parametrize("verb", [["down"], ["status"], ["cli"], ["fault", "list", "--lab"]])
+def test_a_path_is_no_lab_and_stays(mrclab: Mrclab, tmp_path: Path, verb: list[str]) -> None:
+    folder = tmp_path / "precious"
+    folder.mkdir()
+    (folder / "file").write_text("mine")
+    for name in (str(folder), f"../..{folder}", str(folder / "file")):
+        answer = mrclab(*verb, name)
+        assert answer.returncode == 2
+        assert "is not the name of a lab" in only_line(answer)
+    assert (folder / "file").read_text() == "mine"
+
+
+def test_help_names_the_command_and_not_its_module(mrclab: Mrclab) -> None:
+    assert mrclab("up", "--help").stdout.startswith("Usage: mrclab up ")

@@ -200,7 +200,7 @@ def test_samples_and_counts_agree_with_what_was_delivered(pair: Pair) -> None:
     samples: list[dict[str, Any]] = []
 
     def last_sample_has_all() -> bool:
-        samples.extend(pair.agents["h1"].call("collect")["samples"])
+        samples[:] = pair.agents["h1"].call("collect")["samples"]
         return bool(samples) and samples[-1]["bytes_received"] == delivered
 
     wait_until(last_sample_has_all)

@@ -7,7 +7,7 @@ from typing import NoReturn
 import pytest
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True)
 def nothing_sleeps() -> Iterator[None]:
     """No real sleep, whoever asks for one."""
 

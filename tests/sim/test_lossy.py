@@ -70,5 +70,5 @@ def test_a_flipped_bit_is_never_delivered(seed: int) -> None:
 
 def test_lost_acknowledgements_do_not_stretch_the_timeout() -> None:
     """Two packets in flight, a quarter of all lost, either way: timeouts are the rule, and each one stays short."""
-    pair = Pair(seed=4825, planes=1, t1s=3, link=LinkSpec(loss=0.1), window_bytes=8192)
+    pair = Pair(seed=4825, planes=1, t1s=3, link=LinkSpec(loss=0.1), congestion="fixed", window_bytes=8192)
     pair.transfer([1 << 20], deadline_ns=100 * MS)

@@ -24,7 +24,7 @@ def test_every_packet_goes_once_and_planes_and_paths_carry_the_same() -> None:
 
 def test_the_links_are_kept_busy() -> None:
     """Four ports of 100 Gb/s: 64 MB at less than 70 % of that would show that the sender waits for something."""
-    pair = Pair(seed=1, planes=4, t1s=4, window_bytes=1 << 20)
+    pair = Pair(seed=1, planes=4, t1s=4, congestion="fixed", window_bytes=1 << 20)
     outcome = pair.transfer([1 << 20] * 16)
     line_ns = (16 << 20) * 8 * 10**9 / (4 * 100 * 10**9)
     assert line_ns / outcome.took_ns > 0.7

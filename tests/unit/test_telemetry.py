@@ -33,7 +33,7 @@ def test_there_is_one_sample_in_each_beat_in_which_there_was_time_for_it(start: 
         assert due % BEAT_NS == 0
         kept.sample([Flow()], due - 1)
         kept.sample([Flow()], due + delay)
-    times = [one["t_ns"] for one in kept.samples.take(1000)]
+    times = [one["t_ns"] for one in kept.samples.read(0, 1000)[0]]
     assert len(times) == len(delays)
     assert len({time // BEAT_NS for time in times}) == len(times)
 
@@ -43,7 +43,7 @@ def test_a_sample_is_a_copy_of_everything_at_its_time() -> None:
     kept.sample([flow], BEAT_NS)
     flow.counters.packets_sent = 99
     flow.bytes_received_by_port[0] = 99
-    (sample,) = kept.samples.take(10)
+    ((sample,), _, _) = kept.samples.read(0, 10)
     assert sample == {
         "t_ns": BEAT_NS,
         "qpn": 16,
@@ -65,17 +65,38 @@ def test_events_carry_their_kind_and_every_field() -> None:
     kept = Telemetry(0)
     kept.note(PacketLost(qpn=5, now_ns=9, psn=7, ev=3, sent_ns=1, cause="overdue"))
     kept.note_carrier(2, False, 10)
-    assert kept.events.take(10) == [
+    assert kept.events.read(0, 10)[0] == [
         {"kind": "PacketLost", "qpn": 5, "now_ns": 9, "psn": 7, "ev": 3, "sent_ns": 1, "cause": "overdue"},
         {"kind": "CarrierChanged", "now_ns": 10, "port": 2, "up": False},
     ]
 
 
-def test_what_nobody_collects_is_dropped_from_the_oldest_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def ports(kept: Telemetry, start: int, limit: int = 10) -> tuple[list[int], int, int]:
+    entries, after, missed = kept.events.read(start, limit)
+    return [one["port"] for one in entries], after, missed
+
+
+def test_two_readers_take_nothing_from_each_other() -> None:
+    kept = Telemetry(0)
+    for number in range(3):
+        kept.note_carrier(number, True, number)
+    assert ports(kept, 0, 2) == ([0, 1], 2, 0)
+    assert ports(kept, 0) == ([0, 1, 2], 3, 0)
+    assert ports(kept, 2) == ([2], 3, 0)
+    assert ports(kept, 3) == ([], 3, 0)
+
+
+def test_a_reader_that_comes_too_late_is_told_how_much_it_has_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(telemetry, "_MAX_EVENTS", 3)
     kept = Telemetry(0)
     for number in range(5):
         kept.note_carrier(number, True, number)
-    assert [one["port"] for one in kept.events.take(2)] == [2, 3]
-    assert [one["port"] for one in kept.events.take(2)] == [4]
-    assert kept.events.dropped == 2
+    assert ports(kept, 0, 2) == ([2, 3], 4, 2)
+    assert ports(kept, 1) == ([2, 3, 4], 5, 1)
+    assert ports(kept, 3) == ([3, 4], 5, 0)
+
+
+def test_a_place_in_the_log_of_an_agent_that_was_started_anew_means_its_beginning() -> None:
+    kept = Telemetry(0)
+    kept.note_carrier(7, True, 0)
+    assert ports(kept, 500) == ([7], 1, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,10 +76,14 @@ def test_a_lab_half_made_is_not_up(root: Path) -> None:
         state.require_up("half")
 
 
-def test_a_damaged_file_says_where_it_is(root: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [lambda text: text[:40], lambda text: "[]", lambda text: "{}", lambda text: text.replace("planes", "plan")],
+)
+def test_a_damaged_file_says_where_it_is(root: Path, damage: Callable[[str], str]) -> None:
     path = recorded("one").directory / "state.json"
-    path.write_text(path.read_text()[:40])
-    with pytest.raises(InputError, match="the state file of lab one is damaged"):
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(InputError, match="the state of lab one is damaged"):
         state.load("one")
 
 
@@ -88,3 +93,18 @@ def test_the_record_of_another_version_is_left_alone(root: Path) -> None:
     path.write_text(json.dumps({**content, "schema_version": 99}))
     with pytest.raises(InputError, match="made by another version of mrclab"):
         state.load("one")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../other", "/etc", "labs/demo.yaml", "demo\n", "Demo", "d" * 16])
+def test_what_is_no_name_leads_nowhere(name: str, root: Path) -> None:
+    other = root.parent / "other"
+    other.mkdir(exist_ok=True)
+    for act in (state.directory, state.load, state.known, state.forget):
+        with pytest.raises(InputError, match="is not the name of a lab"):
+            act(name)
+    assert root.exists() and other.exists()
+
+
+def test_a_file_instead_of_a_name_is_told_the_name() -> None:
+    with pytest.raises(InputError, match=r"did you mean 'tiny'\?"):
+        state.known("topologies/tiny.yaml")

@@ -1,6 +1,7 @@
 """Two NICs and a wire between them that follows a script: each packet goes where the test's rule says, and when.
 
 A rule gets every packet and returns when it arrives, as a list of delays in ns: [] loses it, two entries double it.
+What a switch does to the bytes of a packet (`trim`, `mark`) a test says by `alter`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from agents.mrc.config import MrcConfig
 from agents.mrc.qp import MrcQueuePair
 from agents.nic import Nic, NicConfig
 from agents.transport import Event, Write
+from agents.wire import dscp, icrc
 from agents.wire.packet import Packet, parse
+from agents.wire.packet import Write as WriteBody
 
 US = 1000  # ns
 ONE_WAY_NS = 3 * US
@@ -28,6 +31,26 @@ EventT = TypeVar("EventT", bound=Event)
 def on_time(host: int, packet: Packet) -> list[int]:
     """The rule of a wire without faults."""
     return [ONE_WAY_NS]
+
+
+def trim(data: bytes, dscp_value: int = dscp.TRIMMED) -> bytes:
+    """A WRITE as a switch forwards it when its queue is full: the headers alone, in the control class."""
+    body = parse(data).body
+    assert isinstance(body, WriteBody)
+    size = len(data) - len(body.payload) - (-len(body.payload) & 3) - icrc.ICRC_BYTES
+    cut = bytearray(data[:size])
+    word = dscp.traffic_class(dscp_value) << 20 | int.from_bytes(cut[:4], "big") & ~(0xFF << 20)
+    cut[:4] = word.to_bytes(4, "big")
+    for at, length in ((4, size - 40), (44, size - 80), (84, size - 80)):  # outer, inner and UDP lengths
+        cut[at : at + 2] = length.to_bytes(2, "big")
+    return bytes(cut)
+
+
+def mark(data: bytes) -> bytes:
+    """A packet as a switch forwards it when its queue is filling: CE in the outer header."""
+    marked = bytearray(data)
+    marked[1] |= dscp.CE << 4
+    return bytes(marked)
 
 
 class ScriptedPair:
@@ -43,6 +66,7 @@ class ScriptedPair:
         self.nics = [Nic(NicConfig(host=host, **shape), Random(seed + host)) for host in range(2)]
         self.now = 0
         self.rule: Rule = on_time
+        self.alter: Callable[[int, Packet, bytes], bytes] = lambda host, packet, data: data
         self.seen: list[tuple[int, Packet]] = []  # every packet that was handed to the wire, and by whom
         self.events: list[tuple[int, Event]] = []  # every event, and whose
         self._arrivals: list[tuple[int, int, int, int, bytes]] = []  # heap of (when, serial, host, port, bytes)
@@ -87,7 +111,9 @@ class ScriptedPair:
                 data = b"".join(datagram.buffers)
                 packet = parse(data)
                 self.seen.append((host, packet))
-                for delay_ns in self.rule(host, packet):
+                delays = self.rule(host, packet)
+                data = self.alter(host, packet, data)
+                for delay_ns in delays:
                     when = self.now + delay_ns
                     heapq.heappush(self._arrivals, (when, next(self._serial), 1 - host, datagram.port, data))
 

@@ -7,6 +7,8 @@ import pytest
 
 from agents.mrc import congestion
 from agents.mrc.config import MrcConfig
+from agents.mrc.congestion.base import Fabric
+from agents.mrc.congestion.nscc import Nscc
 
 
 def test_every_time_of_the_real_fabric_is_dilated() -> None:
@@ -44,9 +46,14 @@ def test_refused(setting: dict[str, Any], message: str) -> None:
 
 
 def test_congestion_control_by_name() -> None:
-    window = congestion.create(MrcConfig(window_bytes=1234))
-    window.on_acked(4096, 1000, True, 0)
+    fabric = Fabric(planes=4, mtu_bytes=4096)
+    window = congestion.create(MrcConfig(congestion="fixed", window_bytes=1234), fabric)
+    window.on_acked(4096, 1000, marked=True, penalty=64, in_flight_bytes=0, now=0)
+    window.on_trimmed(4096, 1000, in_flight_bytes=0, now=0)
     window.on_lost(4096, 0)
     assert window.window_bytes == 1234
-    with pytest.raises(ValueError, match="no congestion control is called 'magic'; there are: fixed"):
-        congestion.create(replace(MrcConfig(), congestion="magic"))
+    assert isinstance(congestion.create(MrcConfig(), fabric), Nscc)
+    with pytest.raises(ValueError, match="no congestion control is called 'magic'; there are: nscc, fixed"):
+        congestion.create(replace(MrcConfig(), congestion="magic"), fabric)
+    with pytest.raises(ValueError, match="the fixed window has no setting gamma"):
+        congestion.create(MrcConfig(congestion="fixed", congestion_settings={"gamma": 1}), fabric)

@@ -18,6 +18,7 @@ ALL_READY = 0xFF
 def ev_set(
     planes: int = 4, uplinks: int = 4, evs_per_plane: int | None = None, seed: int = 1, **options: object
 ) -> EvSet:
+    options = {"skip_ns": 1000} | options
     rng = Random(seed)
     values, turns = choose(planes, uplinks, evs_per_plane, rng)
     evs = [[Ev(value) for value in plane] for plane in values]
@@ -100,6 +101,13 @@ class TestRotation:
             assert [first.state, second.state].count(State.SKIP) >= skips - 1, "at most one a packet"
             assert drawn.state is State.GOOD
         assert set(draw(evs, 8)) == set(evs)
+
+    def test_a_skip_whose_time_has_ended_is_used_when_its_turn_comes(self) -> None:
+        evs = ev_set(planes=1, skip_ns=100)
+        marked = next(iter(evs))
+        evs.apply(marked, Cause.MARKED, 0)
+        drawn = [evs.draw(1, 100) for _ in range(4)]
+        assert set(drawn) == set(evs) and marked.state is State.GOOD
 
     def test_all_skip_still_sends(self) -> None:
         evs = ev_set(planes=1)

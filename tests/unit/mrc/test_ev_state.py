@@ -9,6 +9,7 @@ GOOD, SKIP, BAD, DENIED = State.GOOD, State.SKIP, State.ASSUMED_BAD, State.DENIE
 ROWS = [
     (GOOD, Cause.MARKED, SKIP),
     (SKIP, Cause.PASSED, GOOD),
+    (SKIP, Cause.SKIPPED_LONG, GOOD),
     (GOOD, Cause.LOST, BAD),
     (SKIP, Cause.LOST, BAD),
     (GOOD, Cause.ALWAYS_SKIP, BAD),

@@ -157,7 +157,7 @@ class TestLoss:
         assert not pair.sent(ReliabilityProbe), "no timer is needed"
 
     def test_a_report_that_was_overtaken_condemns_nobody(self) -> None:
-        pair = ScriptedPair(planes=1, t1s=2, start_psn=0, window_bytes=1 << 20)
+        pair = ScriptedPair(planes=1, t1s=2, start_psn=0, congestion="fixed", window_bytes=1 << 20)
         region = pair.nics[1].register_memory(2 * len(CONTENT))
         pair.rule = lambda host, packet: []
         pair.post(2 * CONTENT, region)
@@ -372,7 +372,7 @@ class TestReports:
         assert len(pair.sent(Sack, host=1)) == 1
 
     def test_a_small_window_asks_for_one_whenever_it_closes(self) -> None:
-        pair = ScriptedPair(window_bytes=2 * PACKET)
+        pair = ScriptedPair(congestion="fixed", window_bytes=2 * PACKET)
         transfer(pair)
         assert not pair.sent(ReliabilityProbe), "no timer is needed"
 
@@ -412,14 +412,14 @@ class TestReports:
 
 class TestWindow:
     def test_no_more_flies_than_the_window(self) -> None:
-        pair = ScriptedPair(window_bytes=10 * PACKET)
+        pair = ScriptedPair(congestion="fixed", window_bytes=10 * PACKET)
         pair.rule = lambda host, packet: []
         pair.post(CONTENT, pair.nics[1].register_memory(len(CONTENT)))
         pair.run(1)
         assert len(pair.sent(WriteBody)) == 10
 
     def test_no_psn_beyond_what_the_responder_tracks(self) -> None:
-        pair = ScriptedPair(window_bytes=1 << 30, mpr=128)
+        pair = ScriptedPair(congestion="fixed", window_bytes=1 << 30, mpr=128)
         pair.rule = lose_once(0)
         region = pair.nics[1].register_memory(4 * len(CONTENT))
         pair.post(4 * CONTENT, region)

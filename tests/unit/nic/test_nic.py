@@ -127,7 +127,7 @@ class TestRefusals:
                 noise.append(bytes(mutant))
         for mutant_bytes in noise:
             pair.nics[1].receive(rng.randrange(2), mutant_bytes, 0)
-        assert pair.nics[1].errors["icrc"] > 1000 and pair.qps[1].refused["trimmed"] > 0
+        assert pair.nics[1].errors["icrc"] > 1000
         pair.run()
         assert bytes(region.buffer) == CONTENT
 

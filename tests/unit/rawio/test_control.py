@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from idle import IdleApplication, IdleNic
 
-from agents.rawio.control import MAX_REQUEST_BYTES, ControlServer, Reply, RequestError
+from agents.rawio.control import MAX_REQUEST_BYTES, ControlServer, Reply
 from agents.rawio.loop import Loop
+from agents.request import RequestError
 
 
 class Agent:

@@ -55,3 +55,20 @@ def test_no_room(place: tuple[int, Kind, int]) -> None:
 def test_a_seventh_usid_does_not_fit() -> None:
     with pytest.raises(ValueError, match="7 uSIDs"):
         address.sid_address(address.DEFAULT_BLOCK, *range(1, 8))
+
+
+@given(st.integers(0, address.MAX_HOSTS - 1))
+def test_a_host_is_known_by_its_address(host: int) -> None:
+    assert address.host_number(address.host_address(host)) == host
+
+
+def test_host_addresses_go_as_far_as_there_are_downlinks() -> None:
+    assert str(ipaddress.IPv6Address(address.host_address(131_071))) == "fd6d:7263::2:0"
+    for host in (-1, 131_072):
+        with pytest.raises(ValueError, match="is not in"):
+            address.host_address(host)
+
+
+@pytest.mark.parametrize("text", ["fd6d:7263::", "fd6d:7263::2:1", "fd6d:7264::1", "fcbb:bb00::1"])
+def test_an_address_that_is_no_hosts(text: str) -> None:
+    assert address.host_number(ipaddress.IPv6Address(text).packed) is None

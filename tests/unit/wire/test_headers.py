@@ -24,6 +24,7 @@ def test_sizes_are_those_of_the_text() -> None:
         "Sack": 36,
         "Nack": 20,
         "ReliabilityProbe": 4,
+        "Cnp": 16,
     }
     assert [headers.BTH.size, headers.METH.size, headers.TSETH.size, headers.RETH.size] == [12, 4, 4, 16]
     assert {kind: layout.size for kind, layout in headers.WRITE_HEADERS.items()} == {

@@ -197,7 +197,7 @@ def poke(at: int, value: int) -> bytes:
         (poke(85, 0), "length"),
         (poke(130, 0), "icrc"),
         (poke(90, 0), "icrc"),
-        (write_bytes(opcode=Opcode.RC_WRITE_ONLY), "opcode"),
+        (write_bytes(opcode=0x04), "opcode"),
         (trim(write_bytes(), dscp.TRIMMED, keep=19), "short"),
         (resealed(write_bytes(payload=b""), 89, 3 << headers.BTH_PAD_SHIFT), "short"),
         (resealed(write_bytes(payload=b""), 88, Opcode.SACK), "short"),

@@ -1,0 +1,51 @@
+"""The kernel lab as a stage: real agents, real faults, and the real clock, which a signal interrupts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from testbed.chaos.injector import Injector
+from testbed.chaos.interrupt import Interruptible
+from testbed.chaos.journal import Journal
+from testbed.lab.agents import AgentGroup
+from testbed.lab.running import RunningLab
+from testbed.measure import machine
+from testbed.measure.machine import Reading
+
+
+class KernelStage:
+    """See `stage.Stage`."""
+
+    speedup = 1.0
+
+    def __init__(self, lab: RunningLab, agents: AgentGroup, interrupt: Interruptible) -> None:
+        self.clos = lab.clos
+        self.agents = agents
+        self.journal = Journal(lab.dir)
+        self.injector = Injector(lab.clos, self.journal, lab.ports)
+        self._interrupt = interrupt
+
+    def now_ns(self) -> int:
+        """CLOCK_MONOTONIC."""
+        return time.monotonic_ns()
+
+    def wait_until(self, t_ns: int) -> None:
+        """Sleep, at most until a signal comes."""
+        self._interrupt.wait_until(t_ns)
+
+    def wish_to_end(self) -> str:
+        """See Stage."""
+        return self._interrupt.signal_name
+
+    def machine(self) -> Reading:
+        """CPU and drops, of whoever caused them."""
+        return machine.read()
+
+
+@contextmanager
+def on_kernel(lab: RunningLab) -> Iterator[KernelStage]:
+    """The stage of a lab that is up. For the main thread, since it takes SIGINT, SIGTERM and SIGHUP."""
+    with Interruptible() as interrupt, lab.agents() as agents:
+        yield KernelStage(lab, agents, interrupt)
