@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from testbed.cli.output import json_option, result, say, show, table
 
+if TYPE_CHECKING:
+    from testbed.chaos.runner import RunResult
 
-def show_outcome(summary: dict[str, Any], report: Path) -> None:
-    """The faults with what they cost, the expectations, the verdict and where the report is."""
+
+def show_outcome(outcome: RunResult) -> None:
+    """The faults with what they cost, the expectations, the verdict with its reasons, and where the report is."""
+    from testbed.measure import judgement
+
+    summary = outcome.summary
     if summary["faults"]:
         rows = []
         for fault in summary["faults"]:
@@ -21,18 +27,22 @@ def show_outcome(summary: dict[str, Any], report: Path) -> None:
             ])  # fmt: skip
         table(["fault", "at", "for", "packets lost", "rerouted in", "dip"], rows)
     rows = [
-        [one["name"], _number(one["limit"]), _number(one["value"]), "ok" if one["ok"] else "FAILED"]
-        for one in summary["expectations"]
+        [
+            one.name,
+            judgement.show(one.limit, one.unit),
+            judgement.show(one.value, one.unit),
+            "ok" if one.ok else "FAILED",
+        ]
+        for one in outcome.judgement.expectations
     ]
     table(["expectation", "limit", "value", ""], rows)
     delivered = sum(flow["bytes_delivered"] for flow in summary["flows"])
     wrong = sum(flow["bytes_wrong"] for flow in summary["flows"])
     show(f"{delivered:,} bytes delivered and compared, {wrong} wrong; time dilation {summary['time_dilation']:,.0f}")
-    show(f"{summary['verdict'].upper()}   report: {report}")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.4g}"
+    show(f"the CPUs were {summary['machine']['cpu_fraction']:.0%} busy")
+    for text in (*outcome.judgement.warnings, *(outcome.judgement.reasons if outcome.verdict == "invalid" else ())):
+        show(f"note: {text}")
+    show(f"{outcome.verdict.upper()}   report: {outcome.paths['report']}")
 
 
 def _seconds(value: float | None) -> str:
@@ -78,5 +88,5 @@ def run_verb(
     with open_lab(spec.name) as running:
         say(f"running {wanted.name} for {format_duration(wanted.duration)}")
         outcome = run_scenario(wanted, running, out or Path("runs") / wanted.name)
-    result(as_json, outcome.summary, lambda: show_outcome(outcome.summary, outcome.paths["report"]))
+    result(as_json, outcome.summary, lambda: show_outcome(outcome))
     return outcome.exit_code

@@ -34,7 +34,7 @@ def demo_verb(keep: bool, out: Path) -> int:
             show("2. Traffic: every host writes to a partner in the other rack, sprayed packet by packet")
             outcome = run_scenario(scenario, lab, out, live=demo.Narrator(show).live)
         show("3. The verdict")
-        show_outcome(outcome.summary, outcome.paths["report"])
+        show_outcome(outcome)
     finally:
         if not (keep or made.already_up):
             gone = lifecycle.down(made.lab)
