@@ -6,11 +6,12 @@ are done in the order in which they were entered, which makes a run a function o
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
 
-Action = Callable[[], None]
+Action = Callable[..., None]
 
 
 class EventList:
@@ -20,25 +21,25 @@ class EventList:
         self.now = 0  # ns
         self.done = 0  # events done so far
         self._order = itertools.count()
-        self._heap: list[tuple[int, int, Action]] = []
+        self._heap: list[tuple[int, int, Action, tuple[Any, ...]]] = []
 
-    def at(self, time_ns: int, action: Action) -> None:
-        """Do `action` at `time_ns`. Raises ValueError for a time that has passed."""
+    def at(self, time_ns: int, action: Action, *arguments: Any) -> None:
+        """Do `action(*arguments)` at `time_ns`. Raises ValueError for a time that has passed."""
         if time_ns < self.now:
             raise ValueError(f"{time_ns} ns has passed; it is {self.now} ns")
-        heapq.heappush(self._heap, (time_ns, next(self._order), action))
+        heappush(self._heap, (time_ns, next(self._order), action, arguments))
 
-    def after(self, delay_ns: int, action: Action) -> None:
-        """Do `action` in `delay_ns`."""
-        self.at(self.now + delay_ns, action)
+    def after(self, delay_ns: int, action: Action, *arguments: Any) -> None:
+        """Do `action(*arguments)` in `delay_ns`."""
+        self.at(self.now + delay_ns, action, *arguments)
 
     def do_next_event(self) -> bool:
         """Jump to the next event and do it; False when there is none."""
         if not self._heap:
             return False
-        self.now, _, action = heapq.heappop(self._heap)
+        self.now, _, action, arguments = heappop(self._heap)
         self.done += 1
-        action()
+        action(*arguments)
         return True
 
     def run(self, until: Callable[[], bool], deadline_ns: int) -> bool:
@@ -49,3 +50,12 @@ class EventList:
                 return False
             self.do_next_event()
         return True
+
+    def run_to(self, time_ns: int) -> None:
+        """Do all events up to that time, and be there."""
+        heap = self._heap
+        while heap and heap[0][0] <= time_ns:
+            self.now, _, action, arguments = heappop(heap)
+            self.done += 1
+            action(*arguments)
+        self.now = max(self.now, time_ns)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from agents.nic import Nic
 from agents.transport import Datagram, Event
-from agents.workloads.base import Workload
 from testbed.sim.events import EventList
 from testbed.sim.memory import MemoryWatch
-from testbed.sim.network import LossyNetwork
+from testbed.sim.network import SimNetwork
+from testbed.topology.sizes import ETHERNET_HEADER_BYTES
 
 PORT_QUEUE_BYTES = 2 * 4400  # back-pressure on the kernel lab holds a NIC's queue to about two packets
 _MAX_WAKES_AT_ONE_TIME = 1000
@@ -25,21 +26,32 @@ class StuckTimer(AssertionError):
     """The NIC or a workload asks again and again to be woken at a time that has come."""
 
 
-class SimHost:
-    """A NIC plugged into the network.
+class Application(Protocol):
+    """What lives above the NIC, as `agents.agent.Agent` does."""
 
-    `listeners` are called with every event it gives; `watches` see every packet that it takes. A workload gets the
-    events of its queue pair, and its timers.
+    def on_event(self, event: Event, now: int) -> None: ...
+    def on_carrier(self, port: int, up: bool, now: int) -> None: ...
+    def next_timer(self) -> int | None: ...
+    def handle_timer(self, now: int) -> None: ...
+
+
+class SimHost:
+    """A NIC plugged into the network, with what lives on it.
+
+    `listeners` are called with every event it gives; `watches` see every packet that it takes.
     """
 
-    def __init__(self, host: int, nic: Nic, network: LossyNetwork, events: EventList) -> None:
+    def __init__(
+        self, host: int, nic: Nic, network: SimNetwork, events: EventList, application: Application | None = None
+    ) -> None:
         """`host`: its number in the Clos, where its links are."""
         self.host = host
         self.nic = nic
         self.listeners: list[Callable[[Event], None]] = []
         self.watches: list[MemoryWatch] = []
-        self._workloads: dict[int, Workload] = {}
+        self._application = application
         self._network = network
+        self._uplinks = [network.uplink(host, port) for port in range(nic.config.planes)]
         self._events = events
         self._kept: dict[int, Datagram] = {}
         self._wake_at: int | None = None
@@ -48,12 +60,7 @@ class SimHost:
         self._unseen_carrier: dict[int, bool] = {}  # port -> its latest state
         self._wakes = 0
         self._last_wake = -1
-        network.attach(host, self._receive, self._carrier, self._space, PORT_QUEUE_BYTES)
-
-    def start(self, workload: Workload) -> None:
-        """Run a workload on its queue pair."""
-        self._workloads[workload.qpn] = workload
-        self._note_timer()
+        network.attach(host, self._receive, self._carrier)
 
     def stall(self, for_ns: int) -> None:
         """No CPU for this host for so long: it neither receives nor sends, and sees no timer and no carrier."""
@@ -75,9 +82,8 @@ class SimHost:
         for event in events:
             for listen in self.listeners:
                 listen(event)
-            workload = self._workloads.get(event.qpn)
-            if workload is not None:
-                workload.on_event(event, self._events.now)
+            if self._application is not None:
+                self._application.on_event(event, self._events.now)
         return bool(events)
 
     def _send_all(self) -> None:
@@ -94,7 +100,7 @@ class SimHost:
             port, data = self._waiting.popleft()
             self._take(port, data)
         for port, up in self._unseen_carrier.items():
-            self.nic.set_port_up(port, up, self._events.now)
+            self._see_carrier(port, up)
         self._unseen_carrier.clear()
         for port in list(self._kept):
             self._space(port)
@@ -117,17 +123,27 @@ class SimHost:
         if self._is_stalled():
             self._unseen_carrier[port] = up
             return
-        self.nic.set_port_up(port, up, self._events.now)
+        self._see_carrier(port, up)
         self.settle()
+
+    def _see_carrier(self, port: int, up: bool) -> None:
+        self.nic.set_port_up(port, up, self._events.now)
+        if self._application is not None:
+            self._application.on_carrier(port, up, self._events.now)
 
     def _send(self, datagram: Datagram) -> None:
         data = b"".join(datagram.buffers)
-        if not datagram.control and not self._network.has_room(self.host, datagram.port, len(data)):
-            assert datagram.port not in self._kept, "a datagram for a port that is not ready"
-            self._kept[datagram.port] = datagram
-            self.nic.set_port_ready(datagram.port, False)
-            return
-        self._network.send(self.host, datagram.port, data, datagram.control)
+        port = datagram.port
+        if not datagram.control:
+            size_bytes = len(data) + ETHERNET_HEADER_BYTES
+            room_ns = self._uplinks[port].room_at_ns(size_bytes, PORT_QUEUE_BYTES)
+            if room_ns > self._events.now:
+                assert port not in self._kept, "a datagram for a port that is not ready"
+                self._kept[port] = datagram
+                self.nic.set_port_ready(port, False)
+                self._events.at(room_ns, self._space, port)
+                return
+        self._network.send(self.host, port, data)
 
     def _space(self, port: int) -> None:
         if port not in self._kept or self._is_stalled():
@@ -139,8 +155,11 @@ class SimHost:
             self.settle()
 
     def _next_timer(self) -> int | None:
-        timers = [self.nic.next_timer(), *(workload.next_timer() for workload in self._workloads.values())]
-        return min((due for due in timers if due is not None), default=None)
+        timer = self.nic.next_timer()
+        other = None if self._application is None else self._application.next_timer()
+        if timer is None or other is None:
+            return other if timer is None else timer
+        return min(timer, other)
 
     def _note_timer(self) -> None:
         due = self._next_timer()
@@ -150,7 +169,7 @@ class SimHost:
         due = max(due, self._events.now)
         if due != self._wake_at:
             self._wake_at = due
-            self._events.at(due, partial(self._timer, due))
+            self._events.at(due, self._timer, due)
 
     def _timer(self, due: int) -> None:
         if due == self._wake_at and not self._is_stalled():
@@ -166,8 +185,8 @@ class SimHost:
         due = self.nic.next_timer()
         if due is not None and due <= now:
             self.nic.handle_timer(now)
-        for workload in self._workloads.values():
-            due = workload.next_timer()
+        if self._application is not None:
+            due = self._application.next_timer()
             if due is not None and due <= now:
-                workload.handle_timer(now)
+                self._application.handle_timer(now)
         self.settle()

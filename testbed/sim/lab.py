@@ -1,7 +1,7 @@
-"""A whole lab in virtual time: every host of a lab file, with verified write_bw flows between them, at the lab's rates.
+"""A whole lab in virtual time: every host of a lab file with its NIC and agent, at the lab's rates or the real ones.
 
-The same NICs, workloads and time dilation as on the kernel lab, on the network of `network`; what is missing is the
-machine: agents take no time here, unless they are made to stall.
+The same NICs, agents, workloads and time dilation as on the kernel lab, on the network of `network`; what is missing is
+the machine: agents take no time here, unless they are made to stall.
 """
 
 from __future__ import annotations
@@ -11,19 +11,25 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from agents.mrc.config import BASE_RTT_NS, MrcConfig
+from agents.agent import Agent
 from agents.nic import Nic, NicConfig
+from agents.telemetry import DEFAULT_SAMPLE_INTERVAL_NS
 from agents.transport import Event, QueuePair
 from agents.workloads.pattern import Pattern
 from agents.workloads.write_bw import Offer, Target, WriteBwReceiver, WriteBwSender
+from testbed.lab.agents import transport_options
+from testbed.sim.agents import SimAgents, SimulatedHost
 from testbed.sim.events import EventList
 from testbed.sim.host import SimHost
-from testbed.sim.link import LinkSpec
-from testbed.sim.network import LossyNetwork
+from testbed.sim.link import CableSpec
+from testbed.sim.network import SimNetwork
+from testbed.sim.ports import SimPorts
 from testbed.topology import clos as clos_model
+from testbed.topology.clos import host_name
 from testbed.topology.labspec import LabSpec
 
-_HOP_NS = 50_000  # what the kernel takes to forward a packet, with room to spare
+KERNEL_HOP_NS = 50_000  # what the kernel takes to forward a packet, with room to spare
+REAL_HOP_NS = 1_000  # a switch and 100 m of fibre
 _MESSAGE_BYTES = 32 << 10
 _SLOTS = 32
 _NS_BITS = 8 * 10**9
@@ -44,30 +50,27 @@ class LabFlow:
 class SimLab:
     """The lab. `log`: (host, event) of all NICs, in order of time."""
 
-    def __init__(self, spec: LabSpec, *, seed: int, **options: Any) -> None:
-        """`options` are settings of MrcConfig, which otherwise follow the lab file."""
+    def __init__(self, spec: LabSpec, *, seed: int, speedup: float = 1.0, **options: Any) -> None:
+        """`options` are settings of MrcConfig for `start_flows`, which otherwise follow the lab file.
+
+        `speedup`: how much faster this lab's time is than that of the lab it was made from (`topology.timescale`).
+        """
         rng = Random(seed)
         self.spec = spec
         self.clos = clos_model.build(spec)
         self.events = EventList()
-        self.network = LossyNetwork(
-            self.clos, self.events, rng, LinkSpec(delay_ns=_HOP_NS, queue_bytes=spec.queue.size)
-        )
+        hop_ns = REAL_HOP_NS if spec.time_dilation == 1 else KERNEL_HOP_NS
+        self.network = SimNetwork(self.clos, self.events, rng, CableSpec(delay_ns=hop_ns))
+        self.ports = SimPorts(self.network)
         self.log: list[tuple[int, Event]] = []
         self.flows: list[LabFlow] = []
-        transport = {
-            "evs_per_plane": spec.transport.evs_per_plane,
-            "congestion": spec.transport.congestion,
-            "window_bytes": spec.transport.window,
-            "plane_bdp_bytes": spec.stands_for.host * BASE_RTT_NS // _NS_BITS,
-            "ev_min_active": spec.transport.ev_min_active,
-            "retire_evs": spec.transport.retire_evs,
-            "probe_interval_ns": spec.transport.probe_interval,
-        }
-        self._config = MrcConfig.dilated(spec.time_dilation, **transport | options)
-        self.hosts = [self._host(host, rng.getrandbits(64)) for host in range(spec.hosts)]
+        self._options = transport_options(spec.transport) | options
+        self._sample_interval_ns = round(DEFAULT_SAMPLE_INTERVAL_NS / speedup)
+        self._agents = [self._agent(host, rng.getrandbits(64)) for host in range(spec.hosts)]
+        self.hosts = [host.host for host in self._agents]
+        self.agents = SimAgents({host.name: host for host in self._agents}, self.events)
 
-    def _host(self, host: int, seed: int) -> SimHost:
+    def _agent(self, host: int, seed: int) -> SimulatedHost:
         spec = self.spec
         config = NicConfig(
             host=host,
@@ -78,32 +81,36 @@ class SimLab:
             time_dilation=spec.time_dilation,
             real_rate_bps=spec.stands_for.host,
         )
-        sim_host = SimHost(host, Nic(config, Random(seed)), self.network, self.events)
+        nic = Nic(config, Random(seed))
+        agent = Agent(nic, self.events.now, self._sample_interval_ns)
+        sim_host = SimHost(host, nic, self.network, self.events, agent)
         sim_host.listeners.append(lambda event: self.log.append((host, event)))
-        return sim_host
+        return SimulatedHost(host_name(host), agent, sim_host, self.events)
 
     def start_flows(self, pairs: Iterable[tuple[int, int]], *, load_bps: int | None) -> None:
         """write_bw from src to dst of each pair: payload bits per second, None for as fast as possible."""
-        for src, dst in pairs:
-            self.flows.append(self._flow(src, dst, load_bps))
-        for flow in self.flows:
-            self.hosts[flow.dst].start(flow.receiver)
-            self.hosts[flow.src].start(flow.sender)
+        started = [self._flow(src, dst, load_bps) for src, dst in pairs]
+        self.flows += started
+        for flow in started:
+            self.hosts[flow.src].settle()
 
     def _flow(self, src: int, dst: int, load_bps: int | None) -> LabFlow:
-        near, far = self.hosts[src].nic, self.hosts[dst].nic
-        sending, receiving = near.create_qp(dst, options=self._config), far.create_qp(src, options=self._config)
-        near.connect(sending.qpn, receiving.qpn, receiving.start_psn)
-        far.connect(receiving.qpn, sending.qpn, sending.start_psn)
-        region = far.register_memory(_MESSAGE_BYTES * _SLOTS)
-        pattern = Pattern(src, _MESSAGE_BYTES)
+        near, far = self._agents[src].agent, self._agents[dst].agent
+        sending = near.create_qp(dst, self._options, 1)
+        receiving = far.create_qp(src, self._options, _MESSAGE_BYTES * _SLOTS)
+        near.nic.connect(sending.qp.qpn, receiving.qp.qpn, receiving.qp.start_psn)
+        far.nic.connect(receiving.qp.qpn, sending.qp.qpn, sending.qp.start_psn)
+        pattern, region = Pattern(src, _MESSAGE_BYTES), receiving.region
         target = Target(region.address, region.rkey, len(region.buffer))
-        sender = WriteBwSender(sending, pattern, target, Offer(load_bps=load_bps, start_ns=self.events.now))
-        return LabFlow(src, dst, sender, WriteBwReceiver(receiving.qpn, pattern, region.buffer), sending, receiving)
+        sender = WriteBwSender(sending.qp, pattern, target, Offer(load_bps=load_bps, start_ns=self.events.now))
+        receiver = WriteBwReceiver(receiving.qp.qpn, pattern, region.buffer)
+        far.add_workload(receiving, receiver)
+        near.add_workload(sending, sender)
+        return LabFlow(src, dst, sender, receiver, sending.qp, receiving.qp)
 
     def run(self, for_ns: int) -> None:
         """Let so much virtual time pass."""
-        self.events.run(until=lambda: False, deadline_ns=self.events.now + for_ns)
+        self.events.run_to(self.events.now + for_ns)
 
     def goodput_bps(self, for_ns: int, bin_ns: int) -> list[float]:
         """Let time pass; payload that arrives anew at all receivers together, for each bin of it."""

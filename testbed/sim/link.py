@@ -1,7 +1,14 @@
-"""One direction of a cable: a queue of two classes at its near end, a rate, a delay, and faults drawn from a seed.
+"""A switch's or NIC's port and the cable behind it, one direction: the port of `port.bpf.c` in virtual time.
 
-The queue is that of a switch port in the lab: control first, data in a queue of bounded bytes. Faults befall a packet
-when it leaves: lost, spoiled, doubled, held back. A link that was cut loses what is queued and what is on the way.
+    packet -> faults of the port -> trim | drop -> mark -> queue: control before data -> cable -> far end
+
+Follows the MRC paper, section 4 (trimming, no ECN on the last hop), and RED as DCQCN uses it (no mark up to Kmin,
+rising to Pmax at Kmax, always above). All is decided when a packet comes to the port, when it will leave too: one
+event a hop. A control packet overtakes all data but the packet that is being sent. Data that has been there before
+keeps its time, and what comes later waits for both, so that the line carries a little more than its rate for a moment.
+
+A cable can spoil, double and hold packets back (tests of the transport use that), and be cut: then it loses what is in
+its queue or on the way.
 """
 
 from __future__ import annotations
@@ -9,90 +16,115 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from random import Random
 
-from testbed.sim.events import Action, EventList
-from testbed.topology.sizes import ETHERNET_HEADER_BYTES
+from testbed.fabric.port_settings import PortSettings
+from testbed.sim.events import EventList
+from testbed.sim.packet import SimPacket
 
 _NS_BITS = 8 * 10**9  # ns a byte takes at 1 bit/s
+_ANY_PACKET_BYTES = 10_000  # no packet is longer
 _GUARDED_AT = 48  # from the inner addresses on the ICRC covers all but the UDP checksum and a reserved byte
 
 
-@dataclass(frozen=True, slots=True)
-class SimPacket:
-    """A packet under way: its bytes from the outer IPv6 header on, its class, and the uSIDs of its outer address."""
-
-    data: bytes
-    control: bool
-    usids: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkSpec:
-    """What a link is like, beside its rate; probabilities are per packet, 0..1."""
+class CableSpec:
+    """What a cable is like; probabilities are per packet, 0..1."""
 
     delay_ns: int = 500
-    queue_bytes: int = 1 << 20  # of the data class; what does not fit is dropped
-    loss: float = 0.0
     corrupt: float = 0.0  # one bit is flipped
     duplicate: float = 0.0
     reorder: float = 0.0  # held back by up to `reorder_ns`, so that later packets overtake it
     reorder_ns: int = 10_000
 
+    @property
+    def rough(self) -> bool:
+        """Anything but a delay."""
+        return bool(self.corrupt or self.duplicate or self.reorder)
+
 
 class Link:
-    """A direction of a cable. `counts`: packets by what became of them."""
+    """A port with its cable. `counts`: packets by what became of them."""
 
     def __init__(
         self,
-        rate_bps: int,
-        spec: LinkSpec,
+        port: PortSettings,
+        cable: CableSpec,
         events: EventList,
         rng: Random,
         deliver: Callable[[SimPacket], None],
-        on_space: Action | None = None,
     ) -> None:
-        """`deliver` takes what arrives at the far end; `on_space` is called when a packet has left the queue."""
-        self.rate_bps = rate_bps
-        self.spec = spec
+        """`deliver` takes what arrives at the far end."""
         self.counts: Counter[str] = Counter()
-        self.dead = False  # loses every packet, and nobody is told
+        self._cable = cable
+        self._rough = cable.rough
         self._events = events
         self._rng = rng
         self._deliver = deliver
-        self._on_space = on_space
-        self._control: deque[SimPacket] = deque()
-        self._data: deque[SimPacket] = deque()
-        self._data_bytes = 0
-        self._busy = False
+        self._free_ns = 0  # when all that waits now will have left
+        self._control_free_ns = 0  # the same of control alone
+        self._data_ends: deque[int] = deque()  # when each data packet that waits will have left
         self._cut = False
+        self._faulty = self._examines_all = False
         self._life = 0  # packets of an earlier life do not arrive
+        self.set_port(port)
 
-    def has_room(self, size_bytes: int) -> bool:
-        """Whether the data queue takes a packet of this size; an empty one takes any."""
-        return not self._data or self._data_bytes + size_bytes <= self.spec.queue_bytes
+    def set_port(self, port: PortSettings) -> None:
+        """Other settings from the next packet on; what waits leaves at the old rate."""
+        self.port = port
+        self._faulty = bool(port.loss or port.match_loss or port.black_hole != "none")
+        # Usually a packet that finds no other waiting is neither marked nor trimmed.
+        marks_all = port.ecn and not port.kmax_bytes
+        trims_all = port.trimming and port.trim_at_bytes < _ANY_PACKET_BYTES
+        self._examines_all = marks_all or trims_all or port.limit_bytes < _ANY_PACKET_BYTES
+
+    def depth_bytes(self) -> int:
+        """Bytes in the queue, with what is left of the packet that is being sent."""
+        waiting_ns = self._free_ns - self._events.now
+        return waiting_ns * self.port.rate_bps // _NS_BITS if waiting_ns > 0 else 0
+
+    def room_at_ns(self, size_bytes: int, limit_bytes: int) -> int:
+        """When a packet of this size will fit into `limit_bytes` of queue; a time not after now when it does."""
+        others_bytes = max(0, limit_bytes - size_bytes)
+        return self._free_ns - others_bytes * _NS_BITS // self.port.rate_bps
 
     def send(self, packet: SimPacket) -> None:
         """Put a packet into its queue, or drop it."""
         if self._cut:
             self.counts["cut"] += 1
-        elif packet.control:
-            self._control.append(packet)
-        elif self.has_room(len(packet.data)):
-            self._data.append(packet)
-            self._data_bytes += len(packet.data)
+            return
+        if self._faulty and (fate := self._fault(packet)):
+            self.counts[fate] += 1
+            return
+        port, now = self.port, self._events.now
+        rate_bps = port.rate_bps
+        free_ns = self._free_ns
+        depth = (free_ns - now) * rate_bps // _NS_BITS if free_ns > now else 0
+        if (depth or self._examines_all) and not self._takes(packet, depth):
+            return
+        if free_ns < now:
+            free_ns = now
+        took_ns = packet.size * _NS_BITS // rate_bps
+        self._free_ns = free_ns + took_ns
+        if packet.control:
+            leaves_ns = self._control_start(now) + took_ns
+            self._control_free_ns = leaves_ns
         else:
-            self.counts["queue full"] += 1
-        if not self._busy:
-            self._serve()
+            leaves_ns = self._free_ns
+            ends = self._data_ends
+            while ends and ends[0] <= now:
+                ends.popleft()
+            ends.append(leaves_ns)
+        packet.life = self._life
+        if self._rough:
+            self._over_a_rough_cable(packet, leaves_ns)
+        else:
+            self._events.at(leaves_ns + self._cable.delay_ns, self._arrive, packet)
 
     def cut(self) -> None:
         """Lose all that is queued or on the way, and all that comes, until `mend`."""
-        self.counts["cut"] += len(self._control) + len(self._data)
-        self._control.clear()
-        self._data.clear()
-        self._data_bytes = 0
+        self._free_ns = self._control_free_ns = self._events.now
+        self._data_ends.clear()
         self._cut = True
         self._life += 1
 
@@ -100,46 +132,69 @@ class Link:
         """The link carries packets again."""
         self._cut = False
 
-    def _serve(self) -> None:
-        queue = self._control or self._data
-        self._busy = bool(queue)
-        if queue:
-            packet = queue.popleft()
-            took_ns = (len(packet.data) + ETHERNET_HEADER_BYTES) * _NS_BITS // self.rate_bps
-            self._events.after(took_ns, partial(self._leave, packet, self._life))
+    def _fault(self, packet: SimPacket) -> str:
+        """What the port's faults do to a packet; empty for nothing."""
+        port, draw = self.port, self._rng.random
+        if port.black_hole == "all" or (port.black_hole == "data" and not packet.control):
+            return "black hole"
+        if port.loss and draw() < port.loss:
+            return "lost"
+        if port.match_loss and self._matches(packet) and draw() < port.match_loss:
+            return "lost"
+        return ""
 
-    def _leave(self, packet: SimPacket, life: int) -> None:
-        if life == self._life:
-            if not packet.control:
-                self._data_bytes -= len(packet.data)
-            self._propagate(packet)
-        else:
-            self.counts["cut"] += 1
-        self._serve()
-        if self._on_space is not None:
-            self._on_space()
+    def _matches(self, packet: SimPacket) -> bool:
+        if self.port.match_kind == "ev":
+            return packet.ev == self.port.match_value
+        return self.port.match_kind == "usid" and self.port.match_value in packet.usids()
 
-    def _propagate(self, packet: SimPacket) -> None:
-        spec, rng = self.spec, self._rng
-        if self.dead or rng.random() < spec.loss:
-            self.counts["dead" if self.dead else "lost"] += 1
-            return
-        if rng.random() < spec.corrupt:
+    def _takes(self, packet: SimPacket, depth: int) -> bool:
+        """Whether a packet that finds so many bytes waiting gets into the queue, be it trimmed or marked."""
+        port = self.port
+        if not packet.control:
+            if port.trimming and depth + packet.size > port.trim_at_bytes and packet.trim(port.last_hop):
+                self.counts["trimmed"] += 1
+            elif port.ecn and packet.ect and self._marks(depth):
+                packet.marked = True
+                self.counts["marked"] += 1
+        extra_bytes = port.control_extra_bytes if packet.control else 0
+        if depth + packet.size > port.limit_bytes + extra_bytes:
+            self.counts["queue full"] += 1
+            return False
+        return True
+
+    def _marks(self, depth: int) -> bool:
+        port = self.port
+        if depth >= port.kmax_bytes:
+            return True
+        if depth <= port.kmin_bytes:
+            return False
+        return self._rng.random() < port.pmax * (depth - port.kmin_bytes) / (port.kmax_bytes - port.kmin_bytes)
+
+    def _control_start(self, now: int) -> int:
+        """Behind the control that waits; when none does, behind the data packet that is being sent."""
+        if self._control_free_ns > now:
+            return self._control_free_ns
+        return next((end_ns for end_ns in self._data_ends if end_ns > now), now)
+
+    def _over_a_rough_cable(self, packet: SimPacket, leaves_ns: int) -> None:
+        cable, rng = self._cable, self._rng
+        if rng.random() < cable.corrupt:
             self.counts["corrupted"] += 1
-            packet = SimPacket(_flip_a_bit(packet.data, rng), packet.control, packet.usids)
-        copies = 1
-        if rng.random() < spec.duplicate:
+            packet.data = _flip_a_bit(packet.data, rng)
+        packets = [packet]
+        if rng.random() < cable.duplicate:
             self.counts["duplicated"] += 1
-            copies = 2
-        for _ in range(copies):
+            packets.append(packet.twin())
+        for one in packets:
             held_ns = 0
-            if rng.random() < spec.reorder:
+            if rng.random() < cable.reorder:
                 self.counts["held back"] += 1
-                held_ns = rng.randrange(spec.reorder_ns)
-            self._events.after(spec.delay_ns + held_ns, partial(self._arrive, packet, self._life))
+                held_ns = rng.randrange(cable.reorder_ns)
+            self._events.at(leaves_ns + cable.delay_ns + held_ns, self._arrive, one)
 
-    def _arrive(self, packet: SimPacket, life: int) -> None:
-        if life != self._life:
+    def _arrive(self, packet: SimPacket) -> None:
+        if packet.life != self._life:
             self.counts["cut"] += 1
             return
         self.counts["delivered"] += 1

@@ -1,6 +1,6 @@
 """Two hosts and a queue pair between them, so that a test reads as sentences (after quinn-proto's `Pair`).
 
-    pair = Pair(seed=7, planes=2, t1s=4, link=LinkSpec(loss=0.01))
+    pair = Pair(seed=7, planes=2, t1s=4, loss=0.01)
     pair.after(20 * US, lambda: pair.kill_path(plane=0, t1=2))
     pair.transfer([64 << 10] * 8)
 
@@ -20,11 +20,11 @@ from agents.nic import Nic, NicConfig
 from agents.transport import Event, ImmediateReceived, QpFailed, QueuePair, SendCompleted, Write
 from testbed.sim.events import Action, EventList
 from testbed.sim.host import SimHost
-from testbed.sim.link import LinkSpec
+from testbed.sim.link import CableSpec
 from testbed.sim.memory import MemoryWatch
-from testbed.sim.network import LossyNetwork
+from testbed.sim.network import SimNetwork
 from testbed.topology import clos as clos_model
-from testbed.topology.labspec import LabSpec, Rates
+from testbed.topology.labspec import LabSpec, Queue, Rates
 
 US, MS, S = 10**3, 10**6, 10**9  # ns
 
@@ -54,11 +54,13 @@ class Pair:
         seed: int,
         planes: int = 2,
         t1s: int = 4,
-        link: LinkSpec | None = None,
+        cable: CableSpec | None = None,
+        loss: float = 0.0,
+        queue: Queue | None = None,
         same_rack: bool = False,
         **options: Any,
     ) -> None:
-        """`options` are settings of MrcConfig, the same at both ends."""
+        """`loss` befalls packets at each switch port; `options` are settings of MrcConfig, the same at both ends."""
         spec = LabSpec(
             name="pair",
             planes=planes,
@@ -66,10 +68,11 @@ class Pair:
             hosts_per_t0=2 if same_rack else 1,
             t1s_per_plane=t1s,
             rates=REAL_RATES,
+            queue=queue or Queue(),
         )
         rng = Random(seed)
         self.events = EventList()
-        self.network = LossyNetwork(clos_model.build(spec), self.events, rng, link or LinkSpec())
+        self.network = SimNetwork(clos_model.build(spec), self.events, rng, cable or CableSpec(), loss=loss)
         self._rng = Random(rng.getrandbits(64))
         self.log: list[Event] = []  # of both hosts
         self._failures: list[Event] = []

@@ -3,7 +3,6 @@
 import pytest
 
 from agents.transport import EvChanged
-from testbed.sim.link import LinkSpec
 from testbed.sim.pair import MS, US, Pair
 
 
@@ -40,7 +39,7 @@ def test_different_planes_down_at_the_two_ends() -> None:
 
 
 def test_flapping_ports_while_both_ends_write() -> None:
-    pair = Pair(seed=2, planes=2, link=LinkSpec(loss=0.001))
+    pair = Pair(seed=2, planes=2, loss=0.001)
     for flap in range(10):
         host, plane = (pair.a, pair.b)[flap % 2], flap // 2 % 2
         pair.after((20 + 60 * flap) * US, lambda host=host, plane=plane: pair.cut_port(host, plane))  # type: ignore[misc]

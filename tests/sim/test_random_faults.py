@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from testbed.sim.host import SimHost
-from testbed.sim.link import LinkSpec
 from testbed.sim.pair import US, Pair
 
 PLANES, T1S = 3, 3
@@ -24,7 +23,7 @@ class Faults(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 1 << 32), loss=st.sampled_from([0, 0.002, 0.01]), wrap=st.booleans())
     def connect(self, seed: int, loss: float, wrap: bool) -> None:
         start_psn = (1 << 24) - 10 if wrap else None
-        self.pair = Pair(seed=seed, planes=PLANES, t1s=T1S, link=LinkSpec(loss=loss), start_psn=start_psn)
+        self.pair = Pair(seed=seed, planes=PLANES, t1s=T1S, loss=loss, start_psn=start_psn)
 
     def host(self, far: bool) -> SimHost:
         return self.pair.b if far else self.pair.a

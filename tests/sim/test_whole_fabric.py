@@ -3,7 +3,7 @@
 import pytest
 
 from agents.transport import EvChanged, PacketLost
-from testbed.sim.link import LinkSpec
+from testbed.sim.link import CableSpec
 from testbed.sim.pair import MS, US, Pair
 
 PAYLOAD = 4096
@@ -68,7 +68,7 @@ def test_the_psn_wraps(before_wrap: int) -> None:
 
 def test_a_run_is_a_function_of_its_seed() -> None:
     def run(seed: int) -> tuple[list[object], int]:
-        pair = Pair(seed=seed, link=LinkSpec(loss=0.01, reorder=0.02, duplicate=0.01))
+        pair = Pair(seed=seed, loss=0.01, cable=CableSpec(reorder=0.02, duplicate=0.01))
         pair.after(20 * US, lambda: pair.kill_path(0, 1))
         pair.transfer([1 << 18])
         return list(pair.log), pair.events.now

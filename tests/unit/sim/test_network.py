@@ -11,8 +11,8 @@ import pytest
 from agents.wire import address, dscp, ev, frame
 from agents.wire.headers import Opcode, ReliabilityProbe
 from testbed.sim.events import EventList
-from testbed.sim.link import LinkSpec
-from testbed.sim.network import LossyNetwork, PathContradiction
+from testbed.sim.link import CableSpec
+from testbed.sim.network import PathContradiction, SimNetwork
 from testbed.topology import clos
 from testbed.topology.labspec import LabSpec
 
@@ -23,7 +23,7 @@ class Lab:
     def __init__(self) -> None:
         self.clos = clos.build(LabSpec(name="net", planes=2, t0_groups=2, hosts_per_t0=2, t1s_per_plane=3))
         self.events = EventList()
-        self.network = LossyNetwork(self.clos, self.events, random.Random(1), LinkSpec())
+        self.network = SimNetwork(self.clos, self.events, random.Random(1), CableSpec())
         self.received: list[tuple[int, int, bytes]] = []
         self.carrier: list[tuple[int, int, bool]] = []
         for host in range(4):
@@ -31,8 +31,6 @@ class Lab:
                 host,
                 lambda port, data, host=host: self.received.append((host, port, data)),  # type: ignore[misc]
                 lambda port, up, host=host: self.carrier.append((host, port, up)),  # type: ignore[misc]
-                lambda port: None,
-                port_queue_bytes=10_000,
             )
 
     def send(self, src: int, dst: int, plane: int, t1: int, **changes: Any) -> bytes:
@@ -44,7 +42,7 @@ class Lab:
             path, dest_qp=2, psn=0, opcode=Opcode.RELIABILITY_PROBE, body=ReliabilityProbe(1), dscp=dscp.NO_TRIM
         )
         data = b"".join(buffers)
-        self.network.send(src, plane, data, control=False)
+        self.network.send(src, plane, data)
         return data
 
     def finish(self) -> None:

@@ -1,0 +1,115 @@
+"""A packet under way in virtual time, and what switches do to its bytes: trim, mark, shift uSIDs, count hops.
+
+Nothing is changed while it goes from port to port but a place in its path and a mark: all changes to the headers are
+made when it arrives, at once, and look as if each switch had made its own. Only trimming cuts at once, since a shorter
+packet takes less of the line.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from agents.wire import address, dscp, ev, headers
+from testbed.topology.sizes import ETHERNET_HEADER_BYTES
+
+_OUTER_DESTINATION = slice(24, 40)
+_HOP_LIMIT_AT = 7
+_WORD = struct.Struct("!I")
+_LENGTH = struct.Struct("!H")
+# outer IPv6, inner IPv6, UDP, BTH: first word of the inner header, source port, opcode, and the word of PSN and flags
+_LOOK = struct.Struct("!I36xI36xHxxxxxxB7xI")
+_OUTER_LENGTH_AT, _INNER_LENGTH_AT, _UDP_LENGTH_AT = 4, 44, 84
+_BODY_AT = 100
+_IPV6_BYTES = 40
+_DSCP_SHIFT, _ECN_SHIFT = 22, 20
+_DSCP_MASK, _ECN_MASK = 0x3F << _DSCP_SHIFT, 3 << _ECN_SHIFT
+_CONTROL_CLASSES = frozenset({dscp.CONTROL, dscp.TRIMMED, dscp.TRIMMED_LASTHOP})
+_TRIMMABLE_CLASSES = frozenset({dscp.TRIMMABLE, dscp.TRIMMABLE_RETX})
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A way through the fabric: the ports that it leaves by (of `link.Link`), and the uSIDs in front of each of them.
+
+    `arrival` is the outer destination address as the far host sees it, `port` the NIC port there.
+    """
+
+    hops: tuple[Any, ...]
+    usids: tuple[int, ...]
+    arrival: bytes
+    host: str
+    port: int
+
+
+class SimPacket:
+    """`data`: from the outer IPv6 header on. `at`: how many of its path's hops it has made."""
+
+    __slots__ = ("at", "control", "data", "dscp", "ect", "ev", "life", "marked", "path", "size")
+
+    def __init__(self, data: bytes, path: Path) -> None:
+        word, inner_word, source_port, _, _ = _LOOK.unpack_from(data)
+        self.data = data
+        self.path = path
+        self.at = 0
+        self.life = 0  # of the link that it is on
+        self.size = len(data) + ETHERNET_HEADER_BYTES
+        self.dscp = word >> _DSCP_SHIFT & 0x3F
+        self.control = self.dscp in _CONTROL_CLASSES
+        self.ect = bool(word & _ECN_MASK)
+        self.ev = ev.from_headers(inner_word & 0xFFFFF, source_port)
+        self.marked = False
+
+    def usids(self) -> tuple[int, ...]:
+        """Those that are still in its address when it goes by its next hop."""
+        return self.path.usids[self.at :]
+
+    def twin(self) -> SimPacket:
+        """The same packet again, at the same place."""
+        twin = SimPacket(self.data, self.path)
+        twin.at, twin.life, twin.marked = self.at, self.life, self.marked
+        return twin
+
+    def trim(self, last_hop: bool) -> bool:
+        """Cut payload, padding and ICRC off; False when this packet may not be trimmed, or has nothing to lose."""
+        _, _, _, opcode, psn_word = _LOOK.unpack_from(self.data)
+        if self.dscp not in _TRIMMABLE_CLASSES or opcode not in headers.WRITE_OPCODES:
+            return False
+        layout = headers.WRITE_HEADERS[bool(psn_word & headers.BTH_TIMESTAMP), opcode in headers.IMMEDIATE_OPCODES]
+        length = _BODY_AT + layout.size
+        if length >= len(self.data):
+            return False
+        data = bytearray(self.data[:length])
+        self.dscp = dscp.TRIMMED_LASTHOP if last_hop else dscp.TRIMMED
+        for at in (0, _IPV6_BYTES):
+            word = _WORD.unpack_from(data, at)[0]
+            _WORD.pack_into(data, at, word & ~_DSCP_MASK | self.dscp << _DSCP_SHIFT)
+        _LENGTH.pack_into(data, _OUTER_LENGTH_AT, length - _IPV6_BYTES)
+        _LENGTH.pack_into(data, _INNER_LENGTH_AT, length - 2 * _IPV6_BYTES)
+        _LENGTH.pack_into(data, _UDP_LENGTH_AT, length - 2 * _IPV6_BYTES)
+        self.data = bytes(data)
+        self.size = length + ETHERNET_HEADER_BYTES
+        self.control = True
+        return True
+
+    def as_received(self) -> bytes:
+        """The bytes at the far host: uSIDs used up are shifted out, hop limit and ECN are what the switches made."""
+        data = self.data
+        hop_limit = data[_HOP_LIMIT_AT] - len(self.path.hops) + 1
+        first = data[:_HOP_LIMIT_AT]
+        if self.marked:
+            word = _WORD.unpack_from(data)[0] | dscp.CE << _ECN_SHIFT
+            first = _WORD.pack(word) + data[4:_HOP_LIMIT_AT]
+        return b"".join((first, bytes((hop_limit,)), data[8:24], self.path.arrival, data[40:]))
+
+
+def destination_usids(data: bytes) -> tuple[int, ...]:
+    """The uSIDs in the outer destination address."""
+    return address.address_usids(data[_OUTER_DESTINATION])
+
+
+def path_key(host: int, port: int, data: bytes) -> tuple[int, int, bytes, int, int]:
+    """Packets with the same key go the same way, or are wrong in the same way."""
+    _, inner_word, source_port, _, _ = _LOOK.unpack_from(data)
+    return host, port, data[_OUTER_DESTINATION], inner_word & 0xFFFFF, source_port
