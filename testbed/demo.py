@@ -43,7 +43,7 @@ class Narrator:
         lines = [(line.t_ns, line.text) for line in story.tell(run, events)]
         if now_ns >= self._next_line_ns:
             self._next_line_ns = now_ns + LINE_EVERY_NS
-            lines = sorted([*lines, *_goodput(run)])
+            lines = sorted([*lines, *_goodput(run)], key=lambda line: line[0])
         for t_ns, text in lines:
             self._tell(f"{run.seconds(t_ns):7.3f} s  {text}")
 

@@ -166,11 +166,12 @@ def status_verb(name: str | None, as_json: bool) -> int:
 @click.command("list")
 @json_option
 def list_verb(as_json: bool) -> None:
-    """The labs of this machine, and the lab files that come with mrclab."""
+    """The labs of this machine, and the lab files and scenarios that come with mrclab."""
     from testbed.lab import lifecycle
     from testbed.topology import library
 
     labs, files = lifecycle.list_labs(), library.names("topologies")
+    scenarios = library.names("scenarios")
 
     def render() -> None:
         if labs:
@@ -179,5 +180,6 @@ def list_verb(as_json: bool) -> None:
         else:
             say("no lab is up")
         show(f"lab files: {', '.join(files)}")
+        show(f"scenarios: {', '.join(scenarios)}")
 
-    result(as_json, {"labs": [one.as_dict() for one in labs], "files": files}, render)
+    result(as_json, {"labs": [one.as_dict() for one in labs], "files": files, "scenarios": scenarios}, render)

@@ -43,7 +43,7 @@ def table(columns: list[str], rows: list[list[Any]], title: str | None = None) -
     from rich.table import Table
     from rich.text import Text
 
-    view = Table(*columns, box=SIMPLE_HEAD, title=title, title_justify="left")
+    view = Table(*columns, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, title=title, title_justify="left")
     for row in rows:
         view.add_row(*(Text(str(cell)) for cell in row))
     width = None if sys.stdout.isatty() else 160

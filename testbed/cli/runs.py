@@ -26,6 +26,7 @@ def show_outcome(outcome: RunResult) -> None:
                 fault["packets_lost"], _seconds(fault["rerouted_s"]), _percent(fault["dip_fraction"]),
             ])  # fmt: skip
         table(["fault", "at", "for", "packets lost", "rerouted in", "dip"], rows)
+        show()
     rows = [
         [
             one.name,
@@ -35,7 +36,9 @@ def show_outcome(outcome: RunResult) -> None:
         ]
         for one in outcome.judgement.expectations
     ]
-    table(["expectation", "limit", "value", ""], rows)
+    if rows:
+        table(["expectation", "limit", "value", ""], rows)
+        show()
     delivered = sum(flow["bytes_delivered"] for flow in summary["flows"])
     wrong = sum(flow["bytes_wrong"] for flow in summary["flows"])
     show(f"{delivered:,} bytes delivered and compared, {wrong} wrong; time dilation {summary['time_dilation']:,.0f}")

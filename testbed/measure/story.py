@@ -47,7 +47,8 @@ def tell(run: Run, events: Sequence[RunEvent]) -> list[Line]:
                 for event in events
                 if isinstance(event, QpFailed)
             ),
-        ]
+        ],
+        key=lambda line: line.t_ns,  # lines of one moment stay as they are: a cut, then what it stops
     )
 
 
