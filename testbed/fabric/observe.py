@@ -32,8 +32,8 @@ from testbed.fabric.plan import (
     Sid,
     namespace_name,
 )
-from testbed.fabric.port_settings import PortSettings
 from testbed.fabric.portmap import PortMap
+from testbed.topology.port_settings import PortSettings
 
 _PROTOCOL_KERNEL = 2
 _LOOPBACK = 1

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agents.wire import address
-from testbed.fabric.port_settings import PortSettings
 from testbed.topology.clos import SID_DEVICE, Clos, Link, Node, Port
+from testbed.topology.port_settings import PortSettings, planned
 
 BLOCK_BITS = 32
 USID_PREFIX_BITS = address.USID_BITS + BLOCK_BITS
@@ -28,7 +28,6 @@ DATA_CLASS = 0x10010
 CONTROL_LEAF = 0x20000
 DATA_LEAF = 0x30000
 DATA_SHARE_OF_RATE = 100  # data is guaranteed 1/100 of the line, the rest it borrows: so control comes first
-CONTROL_EXTRA_BYTES = 256 * 1024  # what control may take when data has filled the queue: 2 000 trimmed packets
 NO_LIMIT_BYTES = 1 << 30  # of the leaves: the program at egress drops before, and counts
 ETHERNET_HEADER_BYTES = 14
 BURST_FRAMES = 2  # a wake-up that comes up to one frame late loses no rate
@@ -247,24 +246,8 @@ def htb_classes(device: str, rate_bps: int, mtu: int) -> list[HtbClass]:
 
 
 def port_settings(clos: Clos, port: Port, link: Link) -> PortSettings:
-    """What the lab file says about a port: a NIC's own only holds and drops, a switch's marks and trims."""
-    queue, rate_bps = clos.spec.queue, link.rate_bps
-    from_switch = clos.nodes[port.node].kind != "host"
-    last_hop = clos.nodes[clos.peer(port, link).node].kind == "host"
-    return PortSettings(
-        device=port.name,
-        limit_bytes=queue.size,
-        control_extra_bytes=CONTROL_EXTRA_BYTES,
-        rate_bps=rate_bps,
-        burst_ns=burst_ns(rate_bps, rate_bps, clos.spec.mtu),
-        trim_at_bytes=min(queue.trim_at, queue.size),
-        kmin_bytes=queue.kmin,
-        kmax_bytes=queue.kmax,
-        pmax=queue.pmax,
-        trimming=queue.trimming and from_switch,
-        ecn=queue.ecn and from_switch and (queue.ecn_last_hop or not last_hop),
-        last_hop=last_hop,
-    )
+    """What the lab file says about a port, with HTB's burst."""
+    return planned(clos, port, link, burst_ns(link.rate_bps, link.rate_bps, clos.spec.mtu))
 
 
 def _host_routes(clos: Clos, host: Node, uplinks: dict[int, tuple[Port, Port]]) -> tuple[list[Route], list[Sid]]:

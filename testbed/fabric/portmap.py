@@ -15,8 +15,8 @@ from enum import IntEnum
 from typing import Any
 
 from testbed.fabric import bpf
-from testbed.fabric.port_settings import PROBABILITY_DIGITS, PortSettings
 from testbed.topology.errors import MrclabError
+from testbed.topology.port_settings import PROBABILITY_DIGITS, PortSettings
 
 _MARK, _TRIM, _LAST_HOP, _BLACK_HOLE, _BLACK_HOLE_DATA, _WATCH_EVS, _VIRTUAL_QUEUE = (1 << bit for bit in range(7))
 _FLAG_OF = {

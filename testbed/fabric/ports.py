@@ -15,9 +15,9 @@ from testbed.fabric import messages, plan
 from testbed.fabric.apply import node_requests
 from testbed.fabric.netlink import Kernel
 from testbed.fabric.plan import FabricPlan
-from testbed.fabric.port_settings import PortSettings
 from testbed.fabric.portmap import PortMap
 from testbed.topology.clos import Port
+from testbed.topology.port_settings import PortSettings
 
 
 class Ports:

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from testbed.fabric.port_settings import PortSettings
 from testbed.sim.events import EventList
 from testbed.sim.packet import SimPacket
+from testbed.topology.port_settings import PortSettings
 
 _NS_BITS = 8 * 10**9  # ns a byte takes at 1 bit/s
 _ANY_PACKET_BYTES = 10_000  # no packet is longer

@@ -15,12 +15,12 @@ from random import Random
 
 from agents.wire import address, ev
 from agents.wire.address import Kind
-from testbed.fabric.plan import port_settings
 from testbed.sim.events import EventList
 from testbed.sim.link import CableSpec, Link
 from testbed.sim.packet import Path, SimPacket, destination_usids, path_key
 from testbed.topology import clos as clos_model
 from testbed.topology.clos import Clos, Port
+from testbed.topology.port_settings import planned
 
 
 class PathContradiction(AssertionError):
@@ -54,7 +54,7 @@ class SimNetwork:
         for link in clos.links.values():
             for port in link.ends():
                 far = clos.peer(port, link).node
-                settings = port_settings(clos, port, link)
+                settings = planned(clos, port, link)
                 first_hop = clos.nodes[port.node].kind == "host"
                 self._links[port.node, far] = Link(
                     settings if first_hop else replace(settings, loss=loss),

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from testbed.fabric.plan import port_settings
-from testbed.fabric.port_settings import PortSettings
 from testbed.sim.network import SimNetwork
 from testbed.topology.clos import Link, Port
+from testbed.topology.port_settings import PortSettings, planned
 
 
 class SimPorts:
@@ -49,9 +48,9 @@ class SimPorts:
 
     def restore(self, port: Port, *names: str) -> None:
         """Give these settings, or without names all, back what the lab file says."""
-        planned = port_settings(self._clos, port, self._link_of(port))
+        wanted = planned(self._clos, port, self._link_of(port))
         chosen = names or [field.name for field in fields(PortSettings)]
-        self.change(port, **{name: getattr(planned, name) for name in chosen})
+        self.change(port, **{name: getattr(wanted, name) for name in chosen})
 
     def _link_of(self, port: Port) -> Link:
         return next(link for own, link in self._clos.ports(port.node) if own == port)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from testbed.fabric import observe
-from testbed.fabric.port_settings import PortSettings
+from testbed.topology.port_settings import PortSettings
 from tests.kernel.port_bench import PortBench
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(60)]

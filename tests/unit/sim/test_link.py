@@ -9,10 +9,10 @@ import pytest
 from agents.wire import address, dscp, ev, frame
 from agents.wire.headers import Opcode, ReliabilityProbe
 from agents.wire.packet import Write, parse
-from testbed.fabric.port_settings import PortSettings
 from testbed.sim.events import EventList
 from testbed.sim.link import CableSpec, Link
 from testbed.sim.packet import Path, SimPacket
+from testbed.topology.port_settings import PortSettings
 from testbed.topology.sizes import ETHERNET_HEADER_BYTES
 
 USIDS = address.path_usids(0, 0, 2, 1, 3)

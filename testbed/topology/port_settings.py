@@ -1,7 +1,7 @@
 """What a port does with packets, as data in people's units: queue, ECN, trimming, and the faults it can have.
 
-`port.bpf.c` acts on it, `portmap` writes and reads it, `plan` says what it has to be. The lab file uses the same names
-(`testbed.topology.labspec.Queue`).
+`port.bpf.c` acts on it on the kernel lab, `testbed.sim.link` in virtual time. `planned` says what a lab file asks of a
+port; the lab file uses the same names (`labspec.Queue`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from testbed.topology.clos import Clos, Link, Port
+
+CONTROL_EXTRA_BYTES = 256 * 1024  # what control may take when data has filled the queue: 2 000 trimmed packets
 PROBABILITY_DIGITS = 9  # a probability is kept by the port in units of 2^-32, and said with as many digits
 
 BlackHole = Literal["none", "data", "all"]
@@ -57,3 +60,24 @@ class PortSettings:
             raise ValueError(f"kmin_bytes {self.kmin_bytes} is above kmax_bytes {self.kmax_bytes}")
         if self.match_loss and self.match_kind == "none":
             raise ValueError("match_loss needs match_kind: the loss of which packets?")
+
+
+def planned(clos: Clos, port: Port, link: Link, burst_ns: int = 0) -> PortSettings:
+    """What the lab file says about a port: a NIC's own only holds and drops, a switch's marks and trims."""
+    queue = clos.spec.queue
+    from_switch = clos.nodes[port.node].kind != "host"
+    last_hop = clos.nodes[clos.peer(port, link).node].kind == "host"
+    return PortSettings(
+        device=port.name,
+        limit_bytes=queue.size,
+        control_extra_bytes=CONTROL_EXTRA_BYTES,
+        rate_bps=link.rate_bps,
+        burst_ns=burst_ns,
+        trim_at_bytes=min(queue.trim_at, queue.size),
+        kmin_bytes=queue.kmin,
+        kmax_bytes=queue.kmax,
+        pmax=queue.pmax,
+        trimming=queue.trimming and from_switch,
+        ecn=queue.ecn and from_switch and (queue.ecn_last_hop or not last_hop),
+        last_hop=last_hop,
+    )
