@@ -1,4 +1,4 @@
-"""`mrclab validate`: is a lab file or scenario file right? Needs no root, changes nothing."""
+"""`mrclab validate` and `schema`: is a lab file or scenario file right, and what may be in one? Needs no root."""
 
 from __future__ import annotations
 
@@ -47,3 +47,15 @@ def _lab(file: str) -> tuple[str, str, str]:
     spec = load_lab(file)
     fabric = clos.build(spec)
     return "lab", spec.name, f"{len(fabric.hosts)} hosts, {len(fabric.switches)} switches, {len(fabric.links)} links"
+
+
+@click.command("schema")
+@click.argument("what", type=click.Choice(["lab", "scenario"]), default="lab")
+def schema_verb(what: str) -> None:
+    """The JSON schema of lab files (default) or of scenario files, for editors: each key with its meaning."""
+    import json
+
+    from testbed.chaos import scenario
+    from testbed.topology import labfile
+
+    show(json.dumps(labfile.schema() if what == "lab" else scenario.schema(), indent=2))

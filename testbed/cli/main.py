@@ -31,6 +31,7 @@ VERBS = {
     "trace": "paths",
     "graph": "paths",
     "validate": "files",
+    "schema": "files",
     "doctor": "machine",
     "test": "machine",
 }

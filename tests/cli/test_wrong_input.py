@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,15 @@ def test_a_path_is_no_lab_and_stays(mrclab: Mrclab, tmp_path: Path, verb: list[s
 
 def test_help_names_the_command_and_not_its_module(mrclab: Mrclab) -> None:
     assert mrclab("up", "--help").stdout.startswith("Usage: mrclab up ")
+
+
+@pytest.mark.parametrize(("what", "key"), [("lab", "planes"), ("scenario", "workloads")])
+def test_the_schema_of_a_file_says_what_each_key_means(mrclab: Mrclab, what: str, key: str) -> None:
+    schema = json.loads(mrclab("schema", what).stdout)
+    assert schema["properties"][key]["description"]
+    assert "name" not in schema["required"]
+
+
+def test_a_shell_completes_verbs(mrclab: Mrclab) -> None:
+    asked = {"_MRCLAB_COMPLETE": "bash_complete", "COMP_WORDS": "mrclab val", "COMP_CWORD": "1"}
+    assert mrclab(env={**os.environ, **asked}).stdout == "plain,validate\n"
