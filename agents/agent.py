@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.memory import Region
-from agents.mrc.qp import MrcQueuePair
 from agents.nic import Nic
 from agents.telemetry import DEFAULT_SAMPLE_INTERVAL_NS, Telemetry
-from agents.transport import Event, ImmediateReceived, ProbeAnswered, QpFailed, SendCompleted
+from agents.transport import Event, ImmediateReceived, ProbeAnswered, QpFailed, QueuePair, SendCompleted
 from agents.workloads.base import Workload
 
 ProbeResult = dict[str, Any]
@@ -23,7 +22,7 @@ ProbeResult = dict[str, Any]
 class Connection:
     """A queue pair, the region that its peer may write to, and the workloads on it."""
 
-    qp: MrcQueuePair
+    qp: QueuePair
     region: Region
     workloads: dict[int, Workload] = field(default_factory=dict)
 
@@ -105,11 +104,11 @@ class Agent:
         for one in [one for one in self._probe_rounds if one.deadline_ns <= now]:
             self._finish(one)
 
-    def create_qp(self, peer: int, options: dict[str, Any], region_bytes: int) -> Connection:
+    def create_qp(self, peer: int, options: dict[str, Any], region_bytes: int, transport: str = "mrc") -> Connection:
         """A queue pair to host `peer` and memory for what comes from there. Raises ValueError for bad options."""
         region = self.nic.register_memory(region_bytes)
         try:
-            qp = self.nic.create_qp(peer, options=self.nic.transport_config(**options))
+            qp = self.nic.create_qp(peer, transport=transport, options=self.nic.settings(transport, **options))
         except Exception:
             self.nic.memory.deregister(region.rkey)
             raise

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Literal, overload
 
 from agents.memory import MemoryTable, Region
 from agents.mrc.config import BASE_RTT_NS, MrcConfig
@@ -18,6 +18,8 @@ from agents.mrc.endpoint import Endpoint
 from agents.mrc.ev_set import path_of
 from agents.mrc.peer import Peer
 from agents.mrc.qp import MrcQueuePair
+from agents.roce.config import RoceConfig
+from agents.roce.qp import RoceQueuePair
 from agents.transport import Datagram, Event, QueuePair
 from agents.wire import address, ev
 from agents.wire.frame import PathTemplate
@@ -25,6 +27,7 @@ from agents.wire.headers import ENDPOINT_QP
 from agents.wire.packet import DEFAULT_UDP_PORT, WireError, parse
 
 _NS_BITS = 8 * 10**9
+TRANSPORTS = ("mrc", "roce")
 _FIRST_QPN = 16  # 0 and 1 are management's in IBTA, 2 is the endpoint's
 
 
@@ -40,6 +43,7 @@ class NicConfig:
     payload_mtu: int = 4096  # payload bytes of a full packet
     block: int = address.DEFAULT_BLOCK
     udp_port: int = DEFAULT_UDP_PORT
+    source_routed: bool = True  # False: the fabric hashes flows onto paths, and packets go without the outer header
     time_dilation: float = 1.0  # real rate / emulated rate
     real_rate_bps: int = 100_000_000_000  # of a port of the real fabric
 
@@ -61,7 +65,7 @@ class Nic:
         """`rng` draws keys, numbers and the order of paths: the same seed, the same NIC."""
         self.config = config
         self.errors: Counter[str] = Counter()  # packets not taken, by reason; queue pairs count their own in `refused`
-        self.queue_pairs: dict[int, MrcQueuePair] = {}
+        self.queue_pairs: dict[int, QueuePair] = {}
         self.memory = MemoryTable(rng)
         self._rng = rng
         self._defaults = self.transport_config()
@@ -70,6 +74,7 @@ class Nic:
         self._ports_up = self._all_ports
         self._ports_ready = self._all_ports
         self._peers: dict[int, Peer] = {}
+        self._peer_of: dict[int, Peer] = {}  # by queue pair
         self._endpoint = Endpoint(
             planes=config.planes, rng=rng, update_interval_ns=self._defaults.port_update_interval_ns
         )
@@ -82,39 +87,94 @@ class Nic:
         """A region that peers may write to: so many zero bytes, or a buffer of the caller's."""
         return self.memory.register(memory)
 
+    def settings(self, transport: str, **settings: Any) -> MrcConfig | RoceConfig:
+        """The settings of a queue pair of `transport`. Raises ValueError for what there is not or cannot work."""
+        if transport == "mrc":
+            return self.transport_config(**settings)
+        if transport == "roce":
+            return self.roce_config(**settings)
+        raise ValueError(f"no transport is called {transport!r}; there are: {', '.join(TRANSPORTS)}")
+
+    def roce_config(self, **settings: Any) -> RoceConfig:
+        """The settings of a RoCE queue pair for this fabric's times and rates, with `settings` on top.
+
+        Raises ValueError for numbers that cannot work.
+        """
+        config = self.config
+        return RoceConfig.dilated(config.time_dilation, **{"link_bps": config.real_rate_bps, **settings})
+
     def transport_config(self, **settings: Any) -> MrcConfig:
-        """The settings of a queue pair for this fabric's times and rates, with `settings` on top.
+        """The settings of an MRC queue pair for this fabric's times and rates, with `settings` on top.
 
         Raises ValueError for numbers that cannot work.
         """
         bdp = {"plane_bdp_bytes": self.config.real_rate_bps * BASE_RTT_NS // _NS_BITS}
         return MrcConfig.dilated(self.config.time_dilation, **{**bdp, **settings})
 
-    def create_qp(self, peer_host: int, *, transport: str = "mrc", options: MrcConfig | None = None) -> MrcQueuePair:
-        """A queue pair to another host, not yet connected; `options` default to this fabric's times.
+    @overload
+    def create_qp(
+        self, peer_host: int, *, transport: Literal["mrc"] = "mrc", options: MrcConfig | None = None
+    ) -> MrcQueuePair: ...
+    @overload
+    def create_qp(
+        self, peer_host: int, *, transport: Literal["roce"], options: RoceConfig | None = None
+    ) -> RoceQueuePair: ...
+    @overload
+    def create_qp(
+        self, peer_host: int, *, transport: str, options: MrcConfig | RoceConfig | None = None
+    ) -> QueuePair: ...
+    def create_qp(
+        self, peer_host: int, *, transport: str = "mrc", options: MrcConfig | RoceConfig | None = None
+    ) -> QueuePair:
+        """A queue pair to another host, not yet connected; `options` (of its transport) default to this fabric's times.
 
         Raises ValueError for a host that is not there, an unknown transport, or settings that cannot work.
         """
-        if transport != "mrc":
-            raise ValueError(f"no transport is called {transport!r}; there is: mrc")
         if peer_host == self.config.host:
             raise ValueError(f"host {peer_host} is this host; a queue pair needs another one")
         peer = self._peer(peer_host)
-        queue_pair = MrcQueuePair(
+        queue_pair: QueuePair
+        if transport == "mrc" and not isinstance(options, RoceConfig):
+            queue_pair = mrc = self._mrc_qp(peer, options or self._defaults)
+            peer.queue_pairs.append(mrc)
+        elif transport == "roce" and not isinstance(options, MrcConfig):
+            queue_pair = self._roce_qp(peer, options or self.roce_config())
+        elif transport in TRANSPORTS:
+            raise ValueError(f"these are not the options of {transport}")
+        else:
+            raise ValueError(f"no transport is called {transport!r}; there are: {', '.join(TRANSPORTS)}")
+        self._next_qpn += 1
+        self.queue_pairs[queue_pair.qpn] = queue_pair
+        self._peer_of[queue_pair.qpn] = peer
+        self._turns.append(queue_pair)
+        return queue_pair
+
+    def _mrc_qp(self, peer: Peer, options: MrcConfig) -> MrcQueuePair:
+        return MrcQueuePair(
             self._next_qpn,
             peer,
-            options or self._defaults,
+            options,
             payload_mtu=self.config.payload_mtu,
             own_ports_up=self._ports_up,
             memory=self.memory,
             endpoint=self._endpoint,
             rng=self._rng,
         )
-        self._next_qpn += 1
-        self.queue_pairs[queue_pair.qpn] = queue_pair
-        self._turns.append(queue_pair)
-        peer.queue_pairs.append(queue_pair)
-        return queue_pair
+
+    def _roce_qp(self, peer: Peer, options: RoceConfig) -> RoceQueuePair:
+        path = peer.any_ev(self._ports_up)
+        if path is None:
+            raise ValueError(f"no plane is up to host {peer.host}; a RoCE queue pair needs its path at once")
+        return RoceQueuePair(
+            self._next_qpn,
+            peer.host,
+            peer.template(path),
+            options,
+            payload_mtu=self.config.payload_mtu,
+            planes=self.config.planes,
+            memory=self.memory,
+            rng=self._rng,
+        )
 
     def connect(self, qpn: int, remote_qpn: int, remote_psn: int) -> None:
         """Tell a queue pair its far end: the number there, and the PSN it starts with. KeyError: no such queue pair."""
@@ -124,12 +184,14 @@ class Nic:
         """Forget a queue pair, whatever it was doing. KeyError: there is none."""
         queue_pair = self.queue_pairs.pop(qpn)
         self._turns.remove(queue_pair)
-        queue_pair.peer.queue_pairs.remove(queue_pair)
+        peer = self._peer_of.pop(qpn)
+        if isinstance(queue_pair, MrcQueuePair):
+            peer.queue_pairs.remove(queue_pair)
 
     # What the driver calls
 
     def receive(self, port: int, data: memoryview | bytes, now: int) -> None:
-        """A packet came in on `port`, from its outer IPv6 header on; what is not for us is counted in `errors`."""
+        """A packet came in on `port`, from its first IPv6 header on; what is not for us is counted in `errors`."""
         try:
             packet = parse(data, udp_port=self.config.udp_port)
         except WireError as error:
@@ -139,7 +201,7 @@ class Nic:
             self.errors["not-ours"] += 1
             return
         queue_pair = self.queue_pairs.get(packet.dest_qp)
-        peer = queue_pair.peer if queue_pair is not None else self._peer_at(packet.src)
+        peer = self._peer_of[packet.dest_qp] if queue_pair is not None else self._peer_at(packet.src)
         if peer is None or peer.address != packet.src:
             self.errors["stranger"] += 1
         elif path_of(packet.ev) not in peer.paths[port]:
@@ -251,14 +313,7 @@ class Nic:
 
     def _template(self, host: int, value: int) -> PathTemplate:
         config = self.config
-        t1 = None if self._same_t0(host) else ev.uplink_of(value)
-        usids = address.path_usids(
-            ev.plane_of(value),
-            config.host // config.hosts_per_t0,
-            t1,
-            host // config.hosts_per_t0,
-            host % config.hosts_per_t0,
-        )
+        usids = self._usids(host, value) if config.source_routed else None
         return PathTemplate(
             src=self._address,
             dst=address.host_address(host),
@@ -266,4 +321,15 @@ class Nic:
             ev=value,
             block=config.block,
             udp_port=config.udp_port,
+        )
+
+    def _usids(self, host: int, value: int) -> tuple[int, ...]:
+        config = self.config
+        t1 = None if self._same_t0(host) else ev.uplink_of(value)
+        return address.path_usids(
+            ev.plane_of(value),
+            config.host // config.hosts_per_t0,
+            t1,
+            host // config.hosts_per_t0,
+            host % config.hosts_per_t0,
         )

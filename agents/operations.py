@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from agents.agent import Agent, Connection
 from agents.mrc.config import MrcConfig
 from agents.request import Reply, RequestError
+from agents.roce.config import RoceConfig
 from agents.telemetry import counters_of
 from agents.transport import QpStateError
 from agents.wire import address
@@ -88,11 +89,18 @@ def _option(default: Any) -> Field:
     return Field(int if default is None else type(default), default=default)
 
 
-# The settings of a queue pair that a request may change, each of the type that its default has.
-_OPTIONS = {
-    field.name: _option(field.default if field.default_factory is MISSING else field.default_factory())
-    for field in fields(MrcConfig)
-}
+def _options(config: type[MrcConfig] | type[RoceConfig]) -> dict[str, Field]:
+    return {
+        field.name: _option(field.default if field.default_factory is MISSING else field.default_factory())
+        for field in fields(config)
+        if field.name not in _DERIVED
+    }
+
+
+_DERIVED = {"parameters"}  # of RoCE: what its DCQCN profile says, in the lab's time and rates
+
+# The settings of a queue pair that a request may change, by transport, each of the type that its default has.
+_OPTIONS = {"mrc": _options(MrcConfig), "roce": _options(RoceConfig)}
 
 
 def _hello(host: Host, request: dict[str, Any], reply: Reply) -> None:
@@ -114,13 +122,15 @@ def _probe(host: Host, request: dict[str, Any], reply: Reply) -> None:
 
 
 def _qp_create(host: Host, request: dict[str, Any], reply: Reply) -> None:
-    options = request["options"]
-    unknown = set(options) - set(_OPTIONS)
+    options, transport = request["options"], request["transport"]
+    if transport not in _OPTIONS:
+        raise RequestError(f"no transport {transport!r:.80}; there are {', '.join(_OPTIONS)}")
+    unknown = set(options) - set(_OPTIONS[transport])
     if unknown:
         raise RequestError(f"no such option of a queue pair: {', '.join(sorted(unknown))}")
     for name in options:
-        _OPTIONS[name].check(name, options)
-    connection = host.agent.create_qp(request["peer"], options, request["region_bytes"])
+        _OPTIONS[transport][name].check(name, options)
+    connection = host.agent.create_qp(request["peer"], options, request["region_bytes"], transport)
     region = connection.region
     reply.ok(
         qpn=connection.qp.qpn,
@@ -207,7 +217,7 @@ def _totals(host: Host) -> dict[str, Any]:
         "qps": [
             {
                 "qpn": qpn,
-                "peer": one.qp.peer.host,
+                "peer": one.qp.peer_host,
                 "remote_qpn": one.qp.remote_qpn,
                 **counters_of(one.qp),
                 "packets_refused": dict(one.qp.refused),
@@ -253,6 +263,7 @@ OPERATIONS: dict[str, Operation] = {
         _qp_create,
         {
             "peer": Field(int, 0, address.MAX_HOSTS - 1),
+            "transport": Field(str, default="mrc"),
             "options": Field(dict, default={}),
             "region_bytes": Field(int, 1, _MAX_REGION_BYTES, default=1 << 20),
         },

@@ -21,6 +21,7 @@ is not ready (its class has a queue of its own and goes first), so that an ackno
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -77,7 +78,7 @@ class PacketLost(Event):
     psn: int
     ev: int
     sent_ns: int
-    cause: str  # "overdue", "overtaken", "port-down", "timeout", "refused"
+    cause: str  # "overdue", "overtaken", "port-down", "timeout", "refused"; of RoCE: "out-of-sequence", "timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +143,54 @@ class QpCounters:
     packets_duplicate: int = 0  # arrived again
     bytes_acked: int = 0
     bytes_received: int = 0  # payload of new packets
-    sacks_sent: int = 0
+    sacks_sent: int = 0  # of RoCE: acknowledgements
     sacks_received: int = 0
     probes_sent: int = 0
+    cnps_sent: int = 0  # RoCE's congestion notifications
+    cnps_received: int = 0
     nacks_sent: int = 0
     packets_marked: int = 0  # received with a congestion mark
     evs_skipped: int = 0  # times an EV became SKIP
+
+
+class EvInfo(NamedTuple):
+    """An EV as a queue pair sees it, for maps and reports."""
+
+    ev: int
+    plane: int
+    uplink: int
+    state: str
+    turns: float  # in each round of the rotation, on average; 0: a backup, or retired
+    rtt_ns: int  # last sample; 0: none yet
 
 
 class QueuePair(ABC):
     """One end of a reliable connection over one transport. Made by the NIC; see the module for the calling rules."""
 
     qpn: int
+    peer_host: int
+    remote_qpn: int | None  # None: not connected
+    start_psn: int  # what the peer has to be told
     counters: QpCounters
+    refused: Counter[str]  # packets not taken, by reason
     bytes_received_by_port: list[int]  # payload of new packets, by the port they came in on
+
+    @abstractmethod
+    def connect(self, remote_qpn: int, remote_psn: int) -> None:
+        """The far end: its number and its first PSN. Raises QpStateError when connected already."""
+
+    @property
+    @abstractmethod
+    def idle(self) -> bool:
+        """Every posted WRITE is acknowledged."""
+
+    @abstractmethod
+    def ev_map(self) -> list[EvInfo]:
+        """Every EV, backups included, by plane."""
+
+    @abstractmethod
+    def ev_counts(self) -> dict[str, int]:
+        """How many EVs are in each state (those in none are left out)."""
 
     @abstractmethod
     def post(self, write: Write) -> None:

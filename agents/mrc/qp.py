@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
-from typing import NamedTuple
 
 from agents.memory import MemoryTable
 from agents.mrc.config import MrcConfig
@@ -25,6 +24,7 @@ from agents.transport import (
     Datagram,
     EvChanged,
     Event,
+    EvInfo,
     PortChanged,
     QpCounters,
     QpFailed,
@@ -37,17 +37,6 @@ from agents.wire import frame, psn
 from agents.wire.headers import Nack, Opcode, ReliabilityProbe, Sack
 from agents.wire.packet import Packet
 from agents.wire.packet import Write as WriteBody
-
-
-class EvInfo(NamedTuple):
-    """An EV as the queue pair sees it, for maps and reports."""
-
-    ev: int
-    plane: int
-    uplink: int
-    state: str
-    turns: float  # in each round of the rotation, on average; 0: a backup, or retired
-    rtt_ns: int  # last sample; 0: none yet
 
 
 class MrcQueuePair(QueuePair):
@@ -76,7 +65,8 @@ class MrcQueuePair(QueuePair):
         self._rng = rng
         self._planes = peer.planes
         self._own_ports_up = own_ports_up
-        self._remote_qpn: int | None = None
+        self.peer_host = peer.host
+        self.remote_qpn = None
         self._failed = False
         self._events: list[Event] = []
         values, turns = choose(peer.planes, peer.uplinks, config.evs_per_plane, rng)
@@ -100,16 +90,11 @@ class MrcQueuePair(QueuePair):
 
     def connect(self, remote_qpn: int, remote_psn: int) -> None:
         """The far end: its number and its first PSN. Raises QpStateError when connected already."""
-        if self._remote_qpn is not None:
+        if self.remote_qpn is not None:
             raise QpStateError(f"queue pair {self.qpn} is connected already")
-        self._remote_qpn = remote_qpn
+        self.remote_qpn = remote_qpn
         self._requester.connect(remote_qpn)
         self._responder.connect(remote_psn)
-
-    @property
-    def remote_qpn(self) -> int | None:
-        """The queue pair at the far end; None while it is not connected."""
-        return self._remote_qpn
 
     @property
     def idle(self) -> bool:
@@ -148,13 +133,13 @@ class MrcQueuePair(QueuePair):
 
     def post(self, write: Write) -> None:
         """See QueuePair."""
-        if self._remote_qpn is None or self._failed:
+        if self.remote_qpn is None or self._failed:
             raise QpStateError(f"queue pair {self.qpn} " + ("has failed" if self._failed else "is not connected"))
         self._requester.post(write)
 
     def receive(self, port: int, packet: Packet, now: int) -> None:
         """See QueuePair."""
-        if self._remote_qpn is None:
+        if self.remote_qpn is None:
             self.refused["not-connected"] += 1
             return
         body = packet.body
@@ -174,7 +159,7 @@ class MrcQueuePair(QueuePair):
 
     def poll_transmit(self, now: int, ready_ports: int) -> Datagram | None:
         """See QueuePair. Control packets come first, and whatever ports are ready."""
-        if self._remote_qpn is None:
+        if self.remote_qpn is None:
             return None
         if self._responder.due:
             report = self._responder.poll(self._endpoint.ports_down)
@@ -241,9 +226,9 @@ class MrcQueuePair(QueuePair):
         ev = self._way_back(body.ev)
         if ev is None:
             return None  # no plane is up
-        assert ev.template is not None and self._remote_qpn is not None
+        assert ev.template is not None and self.remote_qpn is not None
         opcode = Opcode.SACK if isinstance(body, Sack) else Opcode.NACK
-        buffers = frame.control(ev.template, dest_qp=self._remote_qpn, psn=number, opcode=opcode, body=body)
+        buffers = frame.control(ev.template, dest_qp=self.remote_qpn, psn=number, opcode=opcode, body=body)
         return Datagram(ev.plane, True, buffers)
 
     def _way_back(self, came_by: int) -> Ev | None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from agents.message import Message
 from agents.mrc import congestion
 from agents.mrc.config import MrcConfig
 from agents.mrc.congestion.base import Fabric
 from agents.mrc.ev_set import Ev, EvSet
 from agents.mrc.ev_state import Cause
 from agents.mrc.loss import LossDetector
-from agents.mrc.message import Message
 from agents.mrc.scoreboard import ARRIVED, FLYING, LOST, Scoreboard, Sent
 from agents.transport import Datagram, Event, PacketLost, QpCounters, SendCompleted, Write
 from agents.wire import dscp, frame, psn

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterator
 from enum import Enum
 
+from agents.message import Message
 from agents.mrc.ev_set import Ev
-from agents.mrc.message import Message
 
 
 class Fate(Enum):

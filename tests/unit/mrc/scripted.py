@@ -71,11 +71,14 @@ class ScriptedPair:
         self.events: list[tuple[int, Event]] = []  # every event, and whose
         self._arrivals: list[tuple[int, int, int, int, bytes]] = []  # heap of (when, serial, host, port, bytes)
         self._serial = count()
-        config = MrcConfig.dilated(1, **{"probe_interval_ns": 50 * US, **options})
-        self.qps: list[MrcQueuePair] = [self.nics[host].create_qp(1 - host, options=config) for host in range(2)]
+        self.qps = [self._queue_pair(self.nics[host], 1 - host, options) for host in range(2)]
         for host in range(2):
             far = self.qps[1 - host]
             self.nics[host].connect(self.qps[host].qpn, far.qpn, far.start_psn)
+
+    def _queue_pair(self, nic: Nic, peer: int, options: dict[str, Any]) -> MrcQueuePair:
+        config = MrcConfig.dilated(1, **{"probe_interval_ns": 50 * US, **options})
+        return nic.create_qp(peer, options=config)
 
     def post(
         self, data: bytes, region: Region, *, offset: int = 0, immediate: int | None = None, wr_id: int = 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from agents.message import Message
 from agents.mrc.config import MrcConfig
 from agents.mrc.ev_set import Ev
 from agents.mrc.loss import LossDetector
-from agents.mrc.message import Message
 from agents.mrc.scoreboard import Fate, Scoreboard, Sent
 from agents.transport import Write
 from agents.wire import ev as ev_format

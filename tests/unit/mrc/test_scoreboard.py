@@ -5,8 +5,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.message import Message
 from agents.mrc.ev_set import Ev
-from agents.mrc.message import Message
 from agents.mrc.scoreboard import Fate, Scoreboard, Sent
 from agents.transport import Write
 from agents.wire import ev as ev_format

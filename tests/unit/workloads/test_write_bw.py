@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.transport import Datagram, Event, ImmediateReceived, QpCounters, QpFailed, QueuePair, SendCompleted, Write
+from agents.transport import (
+    Datagram,
+    Event,
+    EvInfo,
+    ImmediateReceived,
+    QpCounters,
+    QpFailed,
+    QueuePair,
+    SendCompleted,
+    Write,
+)
 from agents.wire.packet import Packet
 from agents.workloads.pattern import Pattern
 from agents.workloads.write_bw import CATCH_UP_NS, Offer, Target, WriteBwReceiver, WriteBwSender
@@ -40,6 +50,19 @@ class Wire(QueuePair):
         self.memory[offset : offset + len(write.data)] = write.data
         assert write.immediate is not None
         return ImmediateReceived(QPN, now, write.immediate, len(write.data)), SendCompleted(QPN, now, write.wr_id)
+
+    def connect(self, remote_qpn: int, remote_psn: int) -> None:
+        raise NotImplementedError
+
+    @property
+    def idle(self) -> bool:
+        return not self.posted
+
+    def ev_map(self) -> list[EvInfo]:
+        return []
+
+    def ev_counts(self) -> dict[str, int]:
+        return {}
 
     def receive(self, port: int, packet: Packet, now: int) -> None:
         raise NotImplementedError

@@ -28,7 +28,7 @@ class Message:
         return self.write.data[offset : offset + self.mtu], offset
 
     def opcode(self, psn: int) -> int:
-        """The packet's opcode, by its place in the message."""
+        """The packet's MRC opcode, by its place in the message."""
         if self.first_psn < psn < self.last_psn:
             return headers.Opcode.WRITE_MIDDLE
         return headers.write_opcode(psn == self.first_psn, psn == self.last_psn, self.write.immediate is not None)
