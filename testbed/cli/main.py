@@ -80,7 +80,7 @@ def _fix_of(error: OSError) -> str | None:
     """What mends a lack of the machine that may come up anywhere; None for an error that is ours."""
     if isinstance(error, PermissionError) and os.geteuid() != 0:
         return "run it as root"
-    return "make room there" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
+    return "make room, and try again" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
 
 
 def main() -> None:
@@ -110,6 +110,7 @@ def main() -> None:
         fix = _fix_of(error)
         if fix is None:
             raise
-        say(f"{error}; {fix}")
+        where = f"{error.filename}: " if error.filename else ""
+        say(f"{where}{error.strerror}; {fix}")
         code = 3
     sys.exit(code if isinstance(code, int) else 0)

@@ -265,7 +265,8 @@ def down(name: str, progress: Progress = _silent) -> DownResult:
 def _remove(found: LabState, progress: Progress = _silent) -> int:
     """Processes first, for an open namespace would outlive its name. Returns how many processes were ended."""
     found.phase = "removing"
-    found.save()
+    with contextlib.suppress(OSError):  # a full disk: what has to go is on file all the same
+        found.save()
     inodes = processes.inodes_of(found.namespaces)
     ended = processes.end_all(found.name, inodes, AGENT_GRACE_S)
     progress("processes", ended, ended)

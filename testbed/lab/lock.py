@@ -42,8 +42,9 @@ def exclusive(lab: str, what: str, wait_s: float = 0.0) -> Iterator[None]:
             raise InputError(f"lab {lab} is busy: {holder}", "try again when that is done")
         time.sleep(_POLL_S)
     try:
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{what} (pid {os.getpid()})\n".encode(), 0)
+        with contextlib.suppress(OSError):  # a full disk: the lock holds without these words
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{what} (pid {os.getpid()})\n".encode(), 0)
         yield
     finally:
         if _is_current(fd, lab):  # else the next one has made the folder anew already

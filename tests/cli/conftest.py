@@ -21,8 +21,9 @@ def mrclab(tmp_path: Path) -> Mrclab:
 
     def run(*arguments: str, before: Sequence[str] = (), **options: Any) -> Answer:
         command = [*before, sys.executable, "-m", "testbed.cli", *arguments]
-        options = {"cwd": tmp_path, "env": {**os.environ, "NO_COLOR": "1"}, **options}
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_WITHIN_S, **options)
+        usual = {"cwd": tmp_path, "env": {**os.environ, "NO_COLOR": "1"}, "capture_output": True}
+        options = {**usual, **options}
+        answer = subprocess.run(command, text=True, timeout=COMMAND_WITHIN_S, **options)
         assert "Traceback" not in answer.stderr, answer.stderr
         return answer
 

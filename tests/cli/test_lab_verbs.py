@@ -99,6 +99,12 @@ def test_a_link_that_is_not_there(mrclab: Mrclab, tiny_lab: str) -> None:
     assert "did you mean 'p0t0-0:p0t1-" in only_line(answer)
 
 
+def test_a_full_disk_does_not_keep_a_lab_up(mrclab: Mrclab, tiny_lab: str) -> None:
+    full = ["prlimit", "--fsize=0"]  # no file can grow
+    assert mrclab("down", tiny_lab, before=full).returncode == 0
+    assert not Path("/run/mrclab", tiny_lab).exists()
+
+
 def test_down_of_nothing_is_no_error(mrclab: Mrclab) -> None:
     assert mrclab("down", "cli-nowhere").returncode == 0
 

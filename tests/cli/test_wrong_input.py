@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,13 @@ def test_the_schema_of_a_file_says_what_each_key_means(mrclab: Mrclab, what: str
     schema = json.loads(mrclab("schema", what).stdout)
     assert schema["properties"][key]["description"]
     assert "name" not in schema["required"]
+
+
+def test_a_full_disk_is_told_in_words(mrclab: Mrclab) -> None:
+    with Path("/dev/full").open("w") as full:
+        answer = mrclab("validate", "tiny", stdout=full, capture_output=False, stderr=subprocess.PIPE)
+    assert answer.returncode == 3
+    assert "No space left on device" in only_line(answer)
 
 
 def test_a_shell_completes_verbs(mrclab: Mrclab) -> None:
