@@ -170,16 +170,19 @@ def list_verb(as_json: bool) -> None:
     from testbed.lab import lifecycle
     from testbed.topology import library
 
-    labs, files = lifecycle.list_labs(), library.names("topologies")
+    (labs, unreadable), files = lifecycle.list_labs(), library.names("topologies")
     scenarios = library.names("scenarios")
 
     def render() -> None:
         if labs:
             rows = [[one.lab, _state(one), one.hosts, one.switches, one.links, one.source_file] for one in labs]
             table(["lab", "state", "hosts", "switches", "links", "from"], rows)
-        else:
+        elif not unreadable:
             say("no lab is up")
+        for why in unreadable:
+            say(why)
         show(f"lab files: {', '.join(files)}")
         show(f"scenarios: {', '.join(scenarios)}")
 
-    result(as_json, {"labs": [one.as_dict() for one in labs], "files": files, "scenarios": scenarios}, render)
+    told = {"labs": [one.as_dict() for one in labs], "unreadable": unreadable, "files": files, "scenarios": scenarios}
+    result(as_json, told, render)

@@ -292,7 +292,11 @@ def _wait_until_gone(found: LabState) -> None:
 
 def status(name: str, *, read_back: bool = True) -> LabStatus:
     """How a lab is now; with `read_back` compared with its plan. Raises InputError when there is none of that name."""
-    found = state.known(name)
+    return _status_of(state.known(name), read_back)
+
+
+def _status_of(found: LabState, read_back: bool) -> LabStatus:
+    name = found.name
     there = netns.names()
     missing = [namespace for namespace in found.namespaces if namespace not in there]
     wrong: list[str] = []
@@ -315,6 +319,15 @@ def status(name: str, *, read_back: bool = True) -> LabStatus:
     )
 
 
-def list_labs() -> list[LabStatus]:
-    """All labs of this machine, without reading their kernel state back."""
-    return [status(name, read_back=False) for name in state.names()]
+def list_labs() -> tuple[list[LabStatus], list[str]]:
+    """All labs of this machine, without reading their kernel state back; and of records that cannot be read, why."""
+    labs, unreadable = [], []
+    for name in state.names():
+        try:
+            found = state.load(name)
+        except InputError as error:
+            unreadable.append(str(error))
+            continue
+        if found is not None:  # else it went while we looked
+            labs.append(_status_of(found, read_back=False))
+    return labs, unreadable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,21 @@ def test_a_link_that_is_not_there(mrclab: Mrclab, tiny_lab: str) -> None:
     answer = mrclab("fault", "link-down", "p0t0-0:p0t1-7", "--lab", tiny_lab)
     assert answer.returncode == 2
     assert "did you mean 'p0t0-0:p0t1-" in only_line(answer)
+
+
+def test_a_record_that_cannot_be_read_hides_no_other_lab(mrclab: Mrclab, tiny_lab: str) -> None:
+    damaged = Path("/run/mrclab/cli-damaged")
+    damaged.mkdir()
+    try:
+        (damaged / "state.json").write_text("{")
+        told = parsed(mrclab("list", "--json"))
+        assert tiny_lab in {lab["lab"] for lab in told["labs"]}
+        assert any("cli-damaged" in why for why in told["unreadable"])
+        answer = mrclab("down", "cli-damaged")
+        assert answer.returncode == 2
+        assert str(damaged / "state.json") in only_line(answer)
+    finally:
+        shutil.rmtree(damaged)
 
 
 def test_a_full_disk_does_not_keep_a_lab_up(mrclab: Mrclab, tiny_lab: str) -> None:

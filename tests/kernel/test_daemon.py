@@ -20,6 +20,7 @@ import pytest
 from cable import Cable, wait_until
 
 from agents.wire import ev
+from testbed.lab import processes
 from testbed.lab.agents import AgentClient, AgentError, AgentGroup, AgentRefusedError, stop
 
 pytestmark = pytest.mark.kernel
@@ -380,7 +381,12 @@ def test_agents_do_not_outlive_a_launcher_that_dies_before_they_are_ready(cable:
     (tmp_path / "agents").mkdir()
     fifo = tmp_path / "agents" / "h1.log"
     os.mkfifo(fifo)
-    launcher = subprocess.Popen([sys.executable, "-m", "agents.daemon"], stdin=subprocess.PIPE, text=True)
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "agents.daemon"],
+        stdin=subprocess.PIPE,
+        text=True,
+        env={**os.environ, processes.LAB_VARIABLE: tmp_path.name},
+    )
     assert launcher.stdin is not None
     launcher.stdin.write(json.dumps(spec))
     launcher.stdin.close()
@@ -388,5 +394,6 @@ def test_agents_do_not_outlive_a_launcher_that_dies_before_they_are_ready(cable:
     launcher.kill()
     launcher.wait()
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)  # h1 goes on now
-    wait_until(lambda: not list((tmp_path / "agents").glob("*.sock")))
-    os.close(reader)
+    wait_until(lambda: not processes.of_lab(tmp_path.name, set()))
+    os.close(reader)  # not before: h1 would wait for a reader for ever if it came to its log only now
+    assert not list((tmp_path / "agents").glob("*.sock"))
