@@ -25,6 +25,8 @@ VERBS = {
     "status": "labs",
     "list": "labs",
     "run": "runs",
+    "web": "web",
+    "watch": "web",
     "fault": "faults",
     "cli": "nodes",
     "exec": "nodes",

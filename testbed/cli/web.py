@@ -1,0 +1,48 @@
+"""`mrclab web` and `mrclab watch`: see a lab live, in a browser or in a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from testbed.cli.output import say, show
+
+DEFAULT_PORT = 8420
+
+
+@click.command("web")
+@click.argument("name", metavar="[NAME | RUN_DIR]", required=False)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Another address of this machine to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), help=f"Default: {DEFAULT_PORT}, or a free one if that is taken.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    help="Where runs go; default: runs.",
+)
+def web_verb(name: str | None, host: str, port: int | None, out: Path) -> None:
+    """Serve the live page of lab NAME (default: the one that is up), or the replay of a run's folder.
+
+    Whoever has the printed address may change the lab; without the token in it the page can only be looked at.
+    """
+    from testbed.web import serve
+
+    listening = serve.listen(host, DEFAULT_PORT if port is None else port, or_any=port is None)
+    site = serve.Site(listening)
+    show(site.address)
+    if name is not None and Path(name).is_dir():
+        serve.replay(site, Path(name))
+    else:
+        say("Ctrl-C ends the page; the lab stays up")
+        serve.live(site, name, out)
+
+
+@click.command("watch")
+@click.argument("name", required=False)
+@click.option("--for", "seconds", type=click.FloatRange(min=0), help="End after so many seconds.")
+def watch_verb(name: str | None, seconds: float | None) -> None:
+    """Watch lab NAME (default: the one that is up) in the terminal: goodput, EVs, faults, events. Ctrl-C ends it."""
+    from testbed.web import terminal
+
+    terminal.watch(name, seconds)

@@ -1,0 +1,82 @@
+// The EVs of one flow: a row per plane, a column per T1; state, share of the traffic, and when a packet was last lost.
+
+import { byId, html, seconds } from "dom";
+
+const ASK_EVERY_MS = 500;
+const WORDS = { ASSUMED_BAD: "bad", DENIED: "denied", PLANE_DOWN: "down" };
+
+export class EvMap {
+  #table = byId("evmap");
+  #select = byId("flow");
+  #details = null;
+  #drawn = "";
+
+  /** `ask(path)` fetches JSON from the server, or is null in a replay; `changed(flow)` is told which flow is shown. */
+  constructor(model, ask, changed) {
+    this.model = model;
+    this.#select.addEventListener("change", () => this.show(this.#select.value, changed));
+    if (ask) setInterval(() => this.#ask(ask), ASK_EVERY_MS);
+  }
+
+  get flow() {
+    return this.#select.value;
+  }
+
+  show(flow, changed) {
+    this.#select.value = flow;
+    this.#details = null;
+    changed(flow);
+    this.update();
+  }
+
+  update() {
+    const { scene, tick } = this.model;
+    const flows = Object.keys(tick?.flows ?? {});
+    if (flows.join() !== [...this.#select.options].map((one) => one.value).join()) {
+      const before = this.#select.value;
+      this.#select.replaceChildren(...flows.map((flow) => html("option", { value: flow }, flow.replace(">", " \u2192 "))));
+      if (flows.includes(before)) this.#select.value = before;
+    }
+    if (!scene || !this.flow) {
+      this.#drawn = "";
+      this.#table.replaceChildren(html("p", { class: "how" }, "no traffic"));
+      return;
+    }
+    const rows = this.#rows(scene);
+    const text = JSON.stringify(rows);
+    if (text === this.#drawn) return;
+    this.#drawn = text;
+    const heads = Array.from({ length: scene.t1s_per_plane }, (_, t1) => html("th", {}, `T1 ${t1}`));
+    const body = rows.map((row, plane) => html("tr", {}, html("th", {}, `plane ${plane}`), ...row.map(cell)));
+    this.#table.replaceChildren(html("table", {}, html("tr", {}, html("th"), ...heads), ...body));
+  }
+
+  #rows(scene) {
+    return Array.from({ length: scene.planes }, (_, plane) =>
+      Array.from({ length: scene.t1s_per_plane }, (_, t1) => {
+        const evs = this.#details?.evs.filter((one) => one.plane === plane && one.uplink === t1) ?? [];
+        const lost = evs.find((one) => one.last_loss !== null)?.last_loss;
+        return {
+          state: this.model.pathState(this.flow, plane, t1) ?? "GOOD",
+          share: evs.length ? evs.reduce((sum, one) => sum + one.turns, 0) : null,
+          lost: lost === undefined ? null : Math.round((this.model.now - lost) / 1000),
+        };
+      }),
+    );
+  }
+
+  async #ask(ask) {
+    const { flow } = this;
+    if (!flow || !this.model.tick) return;
+    const answer = await ask(`/flow/${encodeURIComponent(flow)}`);
+    if (answer.ok && this.flow === flow) this.#details = answer.value;
+    this.update();
+  }
+}
+
+function cell({ state, share, lost }) {
+  const out = state !== "GOOD";
+  const word = out ? `\u2715 ${WORDS[state] ?? state.toLowerCase()}` : share === null ? "\u2713" : share === 0 ? "backup" : `\u00d7${share.toFixed(1)}`;
+  const note = lost === null ? "" : `lost ${seconds(lost * 1000).replace(".0", "")} ago`;
+  return html("td", { class: out ? "out" : share === 0 ? "backup" : "", title: state }, word, html("small", {}, note || "\u00a0"));
+}
