@@ -147,15 +147,14 @@ class LossDetector:
         return max(self._rto_min_ns, slowest or 3 * self._initial_rtt_ns)
 
     def _advance(self, plane: _Plane, sent_ns: int, sample: int) -> None:
-        """Move the fronts to when that packet can have arrived at the soonest.
+        """Move the fronts to when that packet has arrived: on its plane, when it usually does; for the others, which a
+        late agent does not delay alike, when it can have at the soonest.
 
         Not to when its report came: this agent may have been late to read it, and that is no path's fault.
         """
-        front = sent_ns + (plane.low_ns or sample)
-        if front > plane.front_ns:
-            plane.front_ns = front
-            if front > self._front_ns:
-                self._front_ns = front
+        low = plane.low_ns or sample
+        plane.front_ns = max(plane.front_ns, sent_ns + (min(sample, plane.rtt_ns) if sample else low))
+        self._front_ns = max(self._front_ns, sent_ns + low)
 
     def _sample(self, ev: Ev, sample: int) -> None:
         if not self._min_rtt_ns or sample < self._min_rtt_ns:
