@@ -59,6 +59,10 @@ class Arrivals:
         self._bits = bits
         return Arrival.NEW
 
+    def set_mpr(self, mpr: int) -> None:
+        """Track so many from now on; what has arrived beyond stays."""
+        self._mpr = mpr
+
     def what(self, psn: int) -> Arrival:
         """What `take` would say."""
         index = psn - self.cack - 1

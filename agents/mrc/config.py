@@ -38,6 +38,7 @@ class MrcConfig:
     plane_bdp_bytes: int = 150_000  # what a plane carries in a base round trip: 100 Gb/s for 12 us
     trimming: bool = True  # switches may cut the payload off instead of dropping a packet
     mpr: int = 1024  # PSNs beyond the cumulative ack that a responder tracks (1.0 asks for at least 1024)
+    max_wimm: int = 128  # WRITEs with an immediate on their way (1.0 asks for at least 32)
     sack_threshold_bytes: int = 4 * 4096  # a SACK at least for so many new bytes
     overtaken_threshold: int = 2  # later packets of the same EV that overtake one before it counts as lost
     start_psn: int | None = None  # None: random
@@ -62,11 +63,11 @@ class MrcConfig:
             "sack_threshold_bytes",
             "overtaken_threshold",
             "probes_to_restore",
+            "max_wimm",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it has to be at least 1")
-        if not MPR_UNIT <= self.mpr <= MAX_MPR or self.mpr % MPR_UNIT:
-            raise ValueError(f"mpr is {self.mpr}; it has to be a multiple of {MPR_UNIT} from {MPR_UNIT} to {MAX_MPR}")
+        check_mpr(self.mpr)
         if self.start_psn is not None and not 0 <= self.start_psn < MODULUS:
             raise ValueError(f"start_psn {self.start_psn} does not fit in 24 bits")
 
@@ -80,3 +81,9 @@ class MrcConfig:
 MAX_EVS = 256  # per queue pair (paper: 128..256)
 MPR_UNIT = 128
 MAX_MPR = 255 * MPR_UNIT  # SETH has 8 bits for it
+
+
+def check_mpr(mpr: int) -> None:
+    """Raises ValueError for a number of PSNs that a SACK cannot tell."""
+    if not MPR_UNIT <= mpr <= MAX_MPR or mpr % MPR_UNIT:
+        raise ValueError(f"mpr is {mpr}; it has to be a multiple of {MPR_UNIT} from {MPR_UNIT} to {MAX_MPR}")

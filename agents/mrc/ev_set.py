@@ -131,9 +131,10 @@ class EvSet:
         """An EV that names this path (see `path_of`), or None."""
         return self._by_path.get(path)
 
-    def any_usable(self) -> Ev | None:
-        """A random one that could carry a packet now; None when no plane is up."""
-        found = [ev for evs in self._in_use for ev in evs if self.up_mask >> ev.plane & 1]
+    def any_usable(self, planes: int = -1) -> Ev | None:
+        """A random one that could carry a packet now, on a plane of the bit mask; None when none of them is up."""
+        planes &= self.up_mask
+        found = [ev for evs in self._in_use for ev in evs if planes >> ev.plane & 1]
         return self._rng.choice(found) if found else None
 
     def in_use(self, plane: int) -> list[Ev]:

@@ -2,6 +2,9 @@
 
 A retired EV is probed once an interval. When it turns out that a packet on it had arrived after all, its first probe
 goes at once, and so does each next one after an answer.
+
+A path that loses a part of its packets answers probes too, and would come and go all the time [ours]: an EV that is
+retired again soon after it came back has to wait twice as long, and to answer twice as many, up to 8 times.
 """
 
 from __future__ import annotations
@@ -13,15 +16,19 @@ from agents.mrc.ev_set import Ev, EvSet
 from agents.mrc.ev_state import Cause
 from agents.transport import Datagram
 
+_MOST_RELAPSES = 3
+_SOON = 4  # intervals after it came back
+
 
 class _Trial:
     """A retired EV on its way back."""
 
-    __slots__ = ("answered", "due_ns", "ev", "unanswered")
+    __slots__ = ("answered", "due_ns", "ev", "relapses", "unanswered")
 
-    def __init__(self, ev: Ev, due_ns: int) -> None:
+    def __init__(self, ev: Ev, due_ns: int, relapses: int) -> None:
         self.ev = ev
         self.due_ns = due_ns  # of the next probe
+        self.relapses = relapses  # waits and answers are doubled so often
         self.answered = 0  # probes in a row
         self.unanswered = False  # a probe is out
 
@@ -36,25 +43,34 @@ class Prober:
         self._interval_ns = max(config.probe_interval_ns, config.probe_timeout_ns)
         self._needed = config.probes_to_restore
         self._trials: dict[int, _Trial] = {}  # by EV
+        self._history: dict[int, tuple[int, int]] = {}  # by EV: relapses so far, and when it came back
         self.waiting: dict[int, _Trial] = {}  # due, and gone as soon as their port is ready
         self._next_ns: int | None = None
 
     def retired(self, ev: Ev, now: int) -> None:
         """An EV became ASSUMED_BAD."""
-        self._trials[ev.value] = _Trial(ev, now + self._interval_ns)
+        relapses = 0
+        before = self._history.pop(ev.value, None)
+        if before is not None and now - before[1] < _SOON * self._interval_ns:
+            relapses = min(before[0] + 1, _MOST_RELAPSES)
+        self._trials[ev.value] = _Trial(ev, now + (self._interval_ns << relapses), relapses)
         self._reschedule()
 
-    def released(self, ev: Ev) -> None:
+    def released(self, ev: Ev, now: int) -> None:
         """An EV is ASSUMED_BAD no more."""
-        self._trials.pop(ev.value, None)
+        trial = self._trials.pop(ev.value, None)
+        if trial is not None:
+            self._history[ev.value] = trial.relapses, now
         self.waiting.pop(ev.value, None)
         self._reschedule()
 
     def cleared(self, ev: Ev) -> None:
-        """A packet on it arrived after all: hurry."""
+        """A packet on it arrived after all: it was no relapse, and hurry."""
         trial = self._trials.get(ev.value)
-        if trial is not None and not trial.unanswered:
-            self.waiting[ev.value] = trial
+        if trial is not None:
+            trial.relapses = 0
+            if not trial.unanswered:
+                self.waiting[ev.value] = trial
 
     def answered(self, value: int, rtt_ns: int, marked: bool, now: int) -> None:
         """A probe of this EV came back; its round trip is the first thing known of the path as it is now."""
@@ -64,7 +80,7 @@ class Prober:
         trial.ev.rtt_ns, trial.ev.rtt_var_ns = rtt_ns, 0
         trial.answered += 1
         trial.unanswered = False
-        if trial.answered < self._needed:
+        if trial.answered < self._needed << trial.relapses:
             self.waiting[value] = trial
         else:
             self._evs.apply(trial.ev, Cause.PROBED_MARKED if marked else Cause.PROBED, now)
@@ -79,7 +95,7 @@ class Prober:
             return
         for trial in self._trials.values():
             if trial.due_ns <= now:
-                trial.due_ns = now + self._interval_ns
+                trial.due_ns = now + (self._interval_ns << trial.relapses)
                 if self._evs.up_mask >> trial.ev.plane & 1:
                     self.waiting[trial.ev.value] = trial
         self._reschedule()
@@ -96,7 +112,7 @@ class Prober:
         if trial.unanswered:
             trial.answered = 0  # the last one never came back
         trial.unanswered = True
-        trial.due_ns = now + self._interval_ns
+        trial.due_ns = now + (self._interval_ns << trial.relapses)
         self._reschedule()
         return self._send(trial.ev, now)
 

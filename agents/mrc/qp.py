@@ -1,8 +1,6 @@
 """An MRC queue pair: joins the sending half, the receiving half and the EVs behind the common interface.
 
-It also knows which planes are up at both ends, and which way a report goes back [ours]: over the reverse of the path
-that the packet which caused it has just come by, because a link that carried it a moment ago is the best one known;
-when that EV is retired or its plane is down, over any usable one.
+It also knows which planes are up at both ends. Which way a report goes back is `reverse`'s.
 """
 
 from __future__ import annotations
@@ -12,14 +10,15 @@ from collections.abc import Iterator
 from random import Random
 
 from agents.memory import MemoryTable
-from agents.mrc.config import MrcConfig
+from agents.mrc.config import MrcConfig, check_mpr
 from agents.mrc.endpoint import Endpoint
-from agents.mrc.ev_set import Ev, EvSet, choose, path_of
+from agents.mrc.ev_set import Ev, EvSet, choose
 from agents.mrc.ev_state import USABLE, Cause, State
 from agents.mrc.peer import Peer
 from agents.mrc.probing import Prober
 from agents.mrc.requester import Requester
 from agents.mrc.responder import Responder
+from agents.mrc.reverse import ReverseSet
 from agents.transport import (
     Datagram,
     EvChanged,
@@ -81,6 +80,7 @@ class MrcQueuePair(QueuePair):
         )
         self._evs.set_planes_up(own_ports_up & ~peer.ports_down)
         self._prober = Prober(config, self._evs, self._send_probe)
+        self._reverse = ReverseSet(config, self._evs, peer.planes, rng, self._send_reverse_probe)
         self._requester = Requester(
             qpn, self.start_psn, payload_mtu, config, self._evs, peer.planes, self.counters, self._events.append,
             self._prober.cleared,
@@ -131,6 +131,24 @@ class MrcQueuePair(QueuePair):
         """The controller gives an EV back. Raises KeyError when it is not of this queue pair."""
         self._evs.apply(self._known(ev), Cause.ALLOW, now)
 
+    def set_mpr(self, mpr: int) -> None:
+        """Take up to `mpr` PSNs beyond the first hole from now on (dynamic MPR: each SACK tells the sender).
+
+        Raises ValueError for a number that SETH has no room for. What the sender has sent beyond is refused, and comes
+        again in time.
+        """
+        check_mpr(mpr)
+        self._responder.set_mpr(mpr)
+
+    def set_receiver_penalty(self, penalty: int) -> None:
+        """Ask the sender, by every SACK from now on, to shrink its window by `penalty` / 128 of what it reports.
+
+        Raises ValueError outside 0..127.
+        """
+        if not 0 <= penalty < 128:
+            raise ValueError(f"a receiver's penalty of {penalty}; it can be 0 to 127")
+        self._responder.penalty = penalty
+
     def post(self, write: Write) -> None:
         """See QueuePair."""
         if self.remote_qpn is None or self._failed:
@@ -145,13 +163,16 @@ class MrcQueuePair(QueuePair):
         body = packet.body
         if isinstance(body, WriteBody):
             self._responder.on_write(port, packet, body, now)
+            self._reverse.heard(now)
         elif isinstance(body, ReliabilityProbe):
             self._responder.on_probe(packet, body)
         elif self._failed:
             self.refused["failed"] += 1
         elif isinstance(body, Sack):
             self.peer.reported(body.ports_down, now)
-            if not self._requester.on_sack(body, now):
+            if self._requester.on_sack(body, now):
+                self._reverse.proved(body.ev, now)
+            else:
                 self.refused["report"] += 1
         elif not (isinstance(body, Nack) and self._requester.on_nack(body, now)):
             self.refused["opcode"] += 1
@@ -173,6 +194,10 @@ class MrcQueuePair(QueuePair):
             datagram = self._prober.poll(now, ready_ports)
             if datagram is not None:
                 return datagram
+        if self._reverse.probe_wanted:
+            datagram = self._reverse.poll(now, ready_ports)
+            if datagram is not None:
+                return datagram
         return self._requester.poll(now, ready_ports)
 
     def set_port_up(self, port: int, up: bool, now: int) -> None:
@@ -189,14 +214,16 @@ class MrcQueuePair(QueuePair):
         """See QueuePair."""
         if self._failed:
             return None
-        timer, probe = self._requester.next_timer(), self._prober.next_timer()
-        if timer is None or probe is None:
-            return timer if probe is None else probe
-        return min(timer, probe)
+        first = self._requester.next_timer()
+        for due in (self._prober.next_timer(), self._reverse.next_timer()):
+            if due is not None and (first is None or due < first):
+                first = due
+        return first
 
     def handle_timer(self, now: int) -> None:
         """See QueuePair."""
         self._prober.handle_timer(now)
+        self._reverse.handle_timer(now)
         self._requester.handle_timer(now)
         self._notice_failure(now)
 
@@ -223,7 +250,7 @@ class MrcQueuePair(QueuePair):
                 self._events.append(PortChanged(self.qpn, now, port, bool(after >> port & 1), end))
 
     def _control(self, number: int, body: Sack | Nack) -> Datagram | None:
-        ev = self._way_back(body.ev)
+        ev = self._reverse.way_back(body.ev)
         if ev is None:
             return None  # no plane is up
         assert ev.template is not None and self.remote_qpn is not None
@@ -231,15 +258,13 @@ class MrcQueuePair(QueuePair):
         buffers = frame.control(ev.template, dest_qp=self.remote_qpn, psn=number, opcode=opcode, body=body)
         return Datagram(ev.plane, True, buffers)
 
-    def _way_back(self, came_by: int) -> Ev | None:
-        ev = self._evs.on_path(path_of(came_by))
-        if ev is not None and ev.usable and self._evs.up_mask >> ev.plane & 1:
-            return ev
-        return self._evs.any_usable()
-
     def _send_probe(self, ev: Ev, now: int) -> Datagram:
         self.counters.probes_sent += 1
         return self._endpoint.probe(self.peer, ev.value, now, self._prober.answered)[1]
+
+    def _send_reverse_probe(self, ev: Ev, now: int) -> Datagram:
+        self.counters.probes_sent += 1
+        return self._endpoint.probe(self.peer, ev.value, now, self._reverse.answered)[1]
 
     def _ev_changed(self, ev: Ev, old: State, new: State, why: Cause, now: int) -> None:
         if new is State.SKIP:
@@ -249,7 +274,7 @@ class MrcQueuePair(QueuePair):
         if new is State.ASSUMED_BAD:
             self._prober.retired(ev, now)
         elif old is State.ASSUMED_BAD:
-            self._prober.released(ev)
+            self._prober.released(ev, now)
 
     def _notice_failure(self, now: int) -> None:
         if self._requester.failed is not None and not self._failed:

@@ -73,6 +73,7 @@ class Requester:
         self._again: deque[Sent] = deque()  # lost, to be sent again
         self._messages = 0
         self._immediates = 0
+        self._immediates_flying = 0
         self._deadline_ns: int | None = None
         self._expiries = 0  # of the timer since the last progress
         self._expired_ns = -1  # when the timer last expired
@@ -112,7 +113,7 @@ class Requester:
             return False
         self._counters.sacks_received += 1
         self._last_report_ns = now
-        if sack.mpr:
+        if sack.mpr and cack + 1 >= una:
             self._mpr = sack.mpr
         base = cack + sack.sack_offset
         trigger = cack + sack.ack_psn_offset if sack.probe_id is None else None
@@ -129,7 +130,10 @@ class Requester:
             for record, cause in self._detector.lost(cack, base):
                 self._lose(record, cause, now, blame=True)
         while self._unfinished and self._unfinished[0].last_psn < board.una:
-            self._emit(SendCompleted(self._qpn, now, self._unfinished.popleft().write.wr_id))
+            write = self._unfinished.popleft().write
+            if write.immediate is not None:
+                self._immediates_flying -= 1
+            self._emit(SendCompleted(self._qpn, now, write.wr_id))
         if news:
             self._progress(now)
         return True
@@ -254,9 +258,14 @@ class Requester:
         message = self._unsent[0]
         if flying and flying + self._mtu > window:
             return None
+        announces = number == message.first_psn and message.write.immediate is not None
+        if announces and self._immediates_flying >= self._config.max_wimm:
+            return None
         ev = self._evs.draw(ready, now)
         if ev is None:
             return None
+        if announces:
+            self._immediates_flying += 1
         self._next_psn = number + 1
         if number == message.last_psn:
             self._unsent.popleft()

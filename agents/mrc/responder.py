@@ -4,6 +4,9 @@ When a SACK goes out [MRC 1.0]: enough new bytes, BTH.A, a retransmission, a dup
 [ours] when the holes before a BTH.A have filled, so that the end of a burst is reported as soon as it is whole. There
 is no timer. A mark is echoed on the very EV that met it; of several on one EV that come in one go, once. A packet that
 the fabric trimmed is answered by a NACK at once. It has no ICRC, so nothing else follows from what it says.
+
+An immediate is handed up when everything before it has arrived, in the order of RQMSN, which counts the WRITEs with
+one; until then it is stashed, `max_wimm` of them at most. A number that cannot be is the end of the connection.
 Which PSNs it reports: see `arrivals`. Bytes are written exactly once; immediates are handed up in the order of sending.
 """
 
@@ -11,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from heapq import heappop, heappush
 
 from agents.memory import AccessError, MemoryTable
 from agents.mrc.arrivals import Arrival, Arrivals
@@ -21,7 +23,7 @@ from agents.wire import dscp, psn
 from agents.wire.headers import EcnEcho, Nack, NackReason, ReliabilityProbe, Sack
 from agents.wire.packet import Packet, Write
 
-_U15 = 0x7FFF
+_U15, _U16 = 0x7FFF, 0xFFFF
 _UNIT_BITS = 8  # rcvd_bytes counts 256 bytes
 _TRIMMED = {dscp.TRIMMED: NackReason.TRIMMED, dscp.TRIMMED_LASTHOP: NackReason.TRIMMED_LASTHOP}
 
@@ -49,7 +51,10 @@ class Responder:
         self._refused = refused
         self._emit = emit
         self._arrivals = Arrivals(0, config.mpr)
-        self._immediates: list[tuple[int, int, int]] = []  # heap of (last PSN of its message, immediate, bytes)
+        self.penalty = 0  # 128ths by which the sender is to shrink its window
+        self._mpr = config.mpr
+        self._stash: dict[int, tuple[int, int, int]] = {}  # RQMSN -> (last PSN of its message, immediate, bytes)
+        self._rqmsn = 0  # of the last immediate that was handed up
         self._unreported_bytes = 0
         self._owed_psn = -1  # a BTH.A here came before others that it ends
         self._trigger: tuple[int, int, int] | None = None  # (PSN, EV, timestamp) of a SACK that is due
@@ -60,8 +65,13 @@ class Responder:
 
     def connect(self, first_psn: int) -> None:
         """The peer's first PSN."""
-        self._arrivals = Arrivals(first_psn, self._config.mpr)
+        self._arrivals = Arrivals(first_psn, self._mpr)
         self._owed_psn = first_psn - 1
+
+    def set_mpr(self, mpr: int) -> None:
+        """Track so many PSNs from now on, and say so."""
+        self._mpr = mpr
+        self._arrivals.set_mpr(mpr)
 
     def on_write(self, port: int, packet: Packet, body: Write, now: int) -> None:
         """Place the packet of a WRITE."""
@@ -78,6 +88,11 @@ class Responder:
             self._refuse("access", NackReason.UNEXP_EVENT, packet, body)
             return
         before = arrivals.cack
+        if body.immediate is not None and arrivals.what(number) is Arrival.NEW:
+            refusal = self._cannot_stash(body.rqmsn)
+            if refusal is not None:
+                self._refuse("immediate", refusal, packet, body)
+                return
         arrival = arrivals.take(number)
         if arrival is Arrival.OUTSIDE:
             self._refuse("window", NackReason.PSN_OOR_WINDOW, packet, body)
@@ -92,13 +107,12 @@ class Responder:
             counters.bytes_received += size
             self.bytes_by_port[port] += size
             if body.immediate is not None:
-                heappush(self._immediates, (number, body.immediate, body.length))
+                self._stash[body.rqmsn] = number, body.immediate, body.length
             self._unreported_bytes += size
             cack = arrivals.cack
             if cack != before:
-                while self._immediates and self._immediates[0][0] <= cack:
-                    _, immediate, length = heappop(self._immediates)
-                    self._emit(ImmediateReceived(self._qpn, now, immediate, length))
+                if self._stash:
+                    self._hand_up(cack, now)
                 if before < self._owed_psn <= cack:
                     due = True
             if packet.ack_request and number > cack and number > self._owed_psn:
@@ -110,6 +124,18 @@ class Responder:
         if due:
             self._trigger = number, packet.ev, body.tx_timestamp or 0
             self.due = True
+
+    def _cannot_stash(self, rqmsn: int) -> NackReason | None:
+        ahead = rqmsn - self._rqmsn & _U16
+        if not 0 < ahead <= _U15 or rqmsn in self._stash:
+            return NackReason.UNEXP_EVENT
+        return NackReason.NO_RESOURCE if ahead > self._config.max_wimm else None
+
+    def _hand_up(self, cack: int, now: int) -> None:
+        while (following := self._stash.get(self._rqmsn + 1 & _U16)) is not None and following[0] <= cack:
+            self._rqmsn = self._rqmsn + 1 & _U16
+            del self._stash[self._rqmsn]
+            self._emit(ImmediateReceived(self._qpn, now, *following[1:]))
 
     def _on_trimmed(self, number: int, packet: Packet, body: Write) -> None:
         arrival = self._arrivals.what(number)
@@ -173,9 +199,10 @@ class Responder:
                 number - cack,
                 self._probe_id,
                 mark,
-                mpr=self._config.mpr,
+                mpr=self._mpr,
                 tx_timestamp=timestamp,
                 ooo_count=beyond,
+                rcv_cwnd_pen=self.penalty,
                 rcvd_bytes_256=received,
             )
             self._reports.append(sack)

@@ -18,7 +18,8 @@ def test_every_packet_goes_once_and_planes_and_paths_carry_the_same() -> None:
     assert pair.qp_b.counters.bytes_received == sum(pair.qp_b.bytes_received_by_port) == 640 * PAYLOAD
     assert not outcome.of_kind(PacketLost) and not outcome.of_kind(EvChanged)
     assert len(pair.network.crossed) == 16
-    assert max(pair.network.crossed.values()) - min(pair.network.crossed.values()) <= 1, "each slot once a round"
+    reverse_probes = pair.qp_b.counters.probes_sent
+    assert max(pair.network.crossed.values()) - min(pair.network.crossed.values()) <= 1 + reverse_probes
     assert pair.network.fates().keys() == {"delivered"}
 
 

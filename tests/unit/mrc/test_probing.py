@@ -30,7 +30,7 @@ class Trial:
         if new is State.ASSUMED_BAD:
             self.prober.retired(ev, now)
         else:
-            self.prober.released(ev)
+            self.prober.released(ev, now)
 
     def _send(self, ev: Ev, now: int) -> Datagram:
         self.asked.append(ev)
@@ -114,3 +114,53 @@ def test_a_denied_ev_is_left_alone() -> None:
     trial.evs.apply(trial.ev, Cause.DENY, INTERVAL)
     trial.answer(INTERVAL + 1)
     assert trial.at(3 * INTERVAL) == 0 and trial.ev.state is State.DENIED
+
+
+def bring_back(trial: Trial, now: int) -> tuple[int, int]:
+    """Answer every probe from `now` on; (when the first probe went, how many answers it took)."""
+    first = trial.prober.next_timer()
+    assert first is not None and first > now
+    now, answers = first, 0
+    while trial.ev.state is State.ASSUMED_BAD:
+        assert trial.at(now) == 1
+        now += 1
+        trial.answer(now)
+        answers += 1
+    return first, answers
+
+
+def test_one_that_is_retired_again_soon_waits_longer_and_answers_more_up_to_a_bound() -> None:
+    trial = Trial()
+    now, seen = 0, []
+    for _ in range(5):
+        first, answers = bring_back(trial, now)
+        seen.append(((first - now) // INTERVAL, answers))
+        now = first + 100
+        trial.evs.apply(trial.ev, Cause.LOST, now)
+    assert seen == [(1, 2), (2, 4), (4, 8), (8, 16), (8, 16)]
+
+
+def test_one_that_was_good_for_long_starts_anew() -> None:
+    trial = Trial()
+    now = 0
+    for _ in range(2):
+        first, _ = bring_back(trial, now)
+        now = first + 100
+        trial.evs.apply(trial.ev, Cause.LOST, now)
+    first, answers = bring_back(trial, now)
+    assert answers == 8
+    now = first + 10 * INTERVAL
+    trial.evs.apply(trial.ev, Cause.LOST, now)
+    first, answers = bring_back(trial, now)
+    assert (first - now, answers) == (INTERVAL, 2)
+
+
+def test_one_that_was_retired_by_mistake_has_not_relapsed() -> None:
+    trial = Trial()
+    first, _ = bring_back(trial, 0)
+    trial.evs.apply(trial.ev, Cause.LOST, first + 100)
+    trial.prober.cleared(trial.ev)
+    for now in (first + 100, first + 110):
+        assert trial.at(now) == 1
+        trial.answer(now + 5)
+    assert trial.ev.state is State.GOOD

@@ -501,3 +501,39 @@ def test_a_late_wake_up_does_not_time_packets_out() -> None:
         pair.nics[0].handle_timer(pair.now)
         list(pair.nics[0].datagrams_to_send(pair.now))
     assert pair.qps[0].counters.packets_lost == 0
+
+
+def test_no_more_immediates_fly_than_the_peer_has_room_for() -> None:
+    pair = ScriptedPair(max_wimm=4)
+    region = pair.nics[1].register_memory(PACKET)
+    for number in range(10):
+        pair.post(CONTENT[:100], region, immediate=number, wr_id=number)
+    pair.run(1)
+    assert len(pair.sent(WriteBody)) == 4
+    pair.run()
+    assert [event.immediate for event in pair.of_kind(ImmediateReceived, host=1)] == list(range(10))
+    assert not pair.sent(Nack, host=1)
+
+
+def test_a_window_that_shrinks_in_mid_flight_costs_only_a_repetition() -> None:
+    pair = ScriptedPair(planes=4, mpr=1024, start_psn=0)
+    pair.rule = lose_once(0)
+    size = 8 * len(CONTENT)
+    region = pair.nics[1].register_memory(size)
+    pair.post(8 * CONTENT, region)
+    pair.run(1)
+    pair.qps[1].set_mpr(128)
+    pair.run()
+    assert bytes(region.buffer) == 8 * CONTENT and pair.qps[0].idle
+    assert pair.sent(Nack, host=1) and {event.cause for event in pair.of_kind(PacketLost)} >= {"refused"}
+    assert len(pair.of_kind(EvChanged)) <= 2, "of the one packet that was lost"
+
+
+def test_a_receivers_penalty_shrinks_the_senders_window() -> None:
+    windows = {}
+    for penalty in (0, 64):
+        pair = ScriptedPair()
+        pair.qps[1].set_receiver_penalty(penalty)
+        transfer(pair)
+        windows[penalty] = pair.qps[0]._requester._window.window_bytes
+    assert windows[64] < windows[0] / 2

@@ -23,13 +23,13 @@ FIRST = 0xFFFFFE  # so that the numbers wrap
 class Receiver:
     """A responder and a region for 64 packets; PSNs here count from 0."""
 
-    def __init__(self, mpr: int = 1024) -> None:
+    def __init__(self, mpr: int = 1024, max_wimm: int = 128) -> None:
         self.memory = MemoryTable(Random(1))
         self.region = self.memory.register(64 * SIZE)
         self.counters = QpCounters()
         self.events: list[Event] = []
         self.refused: Counter[str] = Counter()
-        config = MrcConfig(sack_threshold_bytes=10 * SIZE, mpr=mpr)
+        config = MrcConfig(sack_threshold_bytes=10 * SIZE, mpr=mpr, max_wimm=max_wimm)
         self.responder = Responder(16, config, self.memory, 4, self.counters, self.refused, self.events.append)
         self.responder.connect(FIRST)
 
@@ -38,11 +38,18 @@ class Receiver:
         return Packet(4, 2, bytes(16), bytes(16), EV, Opcode.WRITE_MIDDLE, 16, number, ack, again, False, body)
 
     def write(
-        self, psn: int, *, ack: bool = False, again: bool = False, immediate: int | None = None, rkey: int | None = None
+        self,
+        psn: int,
+        *,
+        ack: bool = False,
+        again: bool = False,
+        immediate: int | None = None,
+        rqmsn: int = 0,
+        rkey: int | None = None,
     ) -> None:
         address = self.region.address + psn % 64 * SIZE
         rkey = self.region.rkey if rkey is None else rkey
-        body = Write(0, 0, 77, address, rkey, SIZE, immediate, memoryview(bytes([psn % 255 + 1]) * SIZE))
+        body = Write(rqmsn, 0, 77, address, rkey, SIZE, immediate, memoryview(bytes([psn % 255 + 1]) * SIZE))
         self.responder.on_write(1, self.packet(body, psn, ack=ack, again=again), body, 0)
 
     def reports(self) -> list[Sack | Nack]:
@@ -133,10 +140,81 @@ def test_wrong_key_is_fatal_and_does_not_count_as_arrived() -> None:
     assert receiver.counters.packets_received == 1
 
 
+def immediates(receiver: Receiver) -> list[int]:
+    return [event.immediate for event in receiver.events if isinstance(event, ImmediateReceived)]
+
+
+def reasons(receiver: Receiver) -> list[int]:
+    return [report.reason for report in receiver.reports() if isinstance(report, Nack)]
+
+
 def test_immediates_wait_for_all_before_them() -> None:
     receiver = Receiver()
-    receiver.write(2, immediate=22)
-    receiver.write(1, immediate=11)
+    receiver.write(2, immediate=22, rqmsn=2)
+    receiver.write(1, immediate=11, rqmsn=1)
     assert receiver.events == []
     receiver.write(0)
-    assert [event.immediate for event in receiver.events if isinstance(event, ImmediateReceived)] == [11, 22]
+    assert immediates(receiver) == [11, 22]
+
+
+@pytest.mark.parametrize("rqmsn", [0, 0xFFFF, 0x8001])
+def test_a_number_of_an_immediate_that_cannot_be_is_fatal(rqmsn: int) -> None:
+    receiver = Receiver()
+    receiver.write(0, immediate=5, rqmsn=rqmsn)
+    assert reasons(receiver) == [NackReason.UNEXP_EVENT] and immediates(receiver) == []
+    assert not any(receiver.region.buffer) and receiver.counters.packets_received == 0
+
+
+def test_two_immediates_of_one_number_are_fatal() -> None:
+    receiver = Receiver()
+    receiver.write(1, immediate=5, rqmsn=1)
+    receiver.write(2, immediate=6, rqmsn=1)
+    assert reasons(receiver) == [NackReason.UNEXP_EVENT]
+
+
+def test_a_number_left_out_holds_back_all_after_it() -> None:
+    receiver = Receiver()
+    receiver.write(0, immediate=5, rqmsn=2)
+    assert immediates(receiver) == []
+    receiver.write(1, immediate=6, rqmsn=1)
+    assert immediates(receiver) == [6, 5]
+
+
+def test_no_more_immediates_than_there_is_room_for_are_stashed() -> None:
+    receiver = Receiver(max_wimm=2)
+    for psn in (1, 2, 3):
+        receiver.write(psn, immediate=psn, rqmsn=psn)
+    assert reasons(receiver) == [NackReason.NO_RESOURCE]
+    receiver.write(0)
+    assert immediates(receiver) == [1, 2]
+    receiver.write(3, immediate=3, rqmsn=3)
+    assert immediates(receiver) == [1, 2, 3], "it had not been taken, so it could come again"
+
+
+def test_numbers_of_immediates_wrap() -> None:
+    receiver = Receiver()
+    for number in range(1, (1 << 16) + 10):
+        receiver.write(number - 1, immediate=number, rqmsn=number & 0xFFFF)
+    assert immediates(receiver)[-1] == (1 << 16) + 9 and not reasons(receiver)
+
+
+def test_the_window_can_shrink_and_grow_and_the_reports_say_so() -> None:
+    receiver = Receiver(mpr=256)
+    receiver.responder.set_mpr(128)
+    receiver.write(128)
+    assert reasons(receiver) == [NackReason.PSN_OOR_WINDOW]
+    receiver.write(127, ack=True)
+    (report,) = receiver.reports()
+    assert isinstance(report, Sack) and report.mpr == 128
+    receiver.responder.set_mpr(256)
+    receiver.write(128, ack=True)
+    report = receiver.reports()[0]
+    assert isinstance(report, Sack) and report.mpr == 256
+
+
+def test_reports_carry_the_receivers_penalty() -> None:
+    receiver = Receiver()
+    receiver.responder.penalty = 17
+    receiver.write(0, ack=True)
+    (report,) = receiver.reports()
+    assert isinstance(report, Sack) and report.rcv_cwnd_pen == 17
