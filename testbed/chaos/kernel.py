@@ -19,6 +19,7 @@ class KernelStage:
     """See `stage.Stage`."""
 
     speedup = 1.0
+    virtual = False
 
     def __init__(self, lab: RunningLab, agents: AgentGroup, interrupt: Interruptible) -> None:
         self.clos = lab.clos

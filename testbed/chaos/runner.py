@@ -134,6 +134,7 @@ class _Runner:
             stop_ns=0,
             warmup_ns=self._scenario.warmup,
             speedup=self._stage.speedup,
+            virtual=self._stage.virtual,
         )
         run.start_ns += run.of_lab(LEAD_NS)
         run.stop_ns = run.start_ns + self._scenario.duration

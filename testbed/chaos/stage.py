@@ -31,7 +31,8 @@ class Stage(Protocol):
     """A lab that is up, its faults, and the time that passes there (ns).
 
     `speedup` is how much faster than the lab's its time runs: everything in the scenario and the lab file has been
-    divided by it already, and what the measuring takes for granted about a lab is divided by it too.
+    divided by it already, and what the measuring takes for granted about a lab is divided by it too. In `virtual` time
+    no machine takes part.
     """
 
     @property
@@ -44,6 +45,8 @@ class Stage(Protocol):
     def injector(self) -> Injector: ...
     @property
     def speedup(self) -> float: ...
+    @property
+    def virtual(self) -> bool: ...
 
     def now_ns(self) -> int:
         """The time."""

@@ -27,6 +27,7 @@ VERBS = {
     "run": "runs",
     "web": "web",
     "watch": "web",
+    "sim": "virtual",
     "fault": "faults",
     "cli": "nodes",
     "exec": "nodes",
@@ -34,6 +35,7 @@ VERBS = {
     "graph": "paths",
     "validate": "files",
     "schema": "files",
+    "plan": "planning",
     "doctor": "machine",
     "test": "machine",
 }

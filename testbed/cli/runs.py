@@ -22,7 +22,7 @@ def show_outcome(outcome: RunResult) -> None:
         rows = []
         for fault in summary["faults"]:
             rows.append([
-                f"{fault['kind']} {fault['target']}", f"{fault['at_s']:.2f} s", _seconds(fault["for_s"]),
+                f"{fault['kind']} {fault['target']}", _seconds(fault["at_s"]), _seconds(fault["for_s"]),
                 fault["packets_lost"], _seconds(fault["rerouted_s"]), _percent(fault["dip_fraction"]),
             ])  # fmt: skip
         table(["fault", "at", "for", "packets lost", "rerouted in", "dip"], rows)
@@ -42,14 +42,17 @@ def show_outcome(outcome: RunResult) -> None:
     delivered = sum(flow["bytes_delivered"] for flow in summary["flows"])
     wrong = sum(flow["bytes_wrong"] for flow in summary["flows"])
     show(f"{delivered:,} bytes delivered and compared, {wrong} wrong; time dilation {summary['time_dilation']:,.0f}")
-    show(f"the CPUs were {summary['machine']['cpu_fraction']:.0%} busy")
+    if not summary["virtual"]:
+        show(f"the CPUs were {summary['machine']['cpu_fraction']:.0%} busy")
     for text in (*outcome.judgement.warnings, *(outcome.judgement.reasons if outcome.verdict == "invalid" else ())):
         show(f"note: {text}")
     show(f"{outcome.verdict.upper()}   report: {outcome.paths['report']}")
 
 
 def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.2f} s"
+    from testbed.topology.units import format_duration
+
+    return "-" if value is None else format_duration(value * 1e9)
 
 
 def _percent(value: float | None) -> str:

@@ -187,6 +187,7 @@ class Run:
     machine: Machine = field(default_factory=Machine)
     interrupted: str = ""
     speedup: float = 1.0
+    virtual: bool = False  # in virtual time: no machine took part
 
     @property
     def measured_from_ns(self) -> int:

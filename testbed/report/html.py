@@ -7,6 +7,7 @@ observations. Everything that is not a figure of our own is escaped.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -43,7 +44,9 @@ def render(run: Run, judgement: Judgement) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(rate=format_rate, ms=_ms, percent=_percent, integer=_integer)
+    environment.filters.update(
+        rate=format_rate, duration=_duration, percent=_percent, integer=_integer, at=partial(_at, run)
+    )
     return environment.get_template("report.html").render(_context(run, judgement))
 
 
@@ -99,13 +102,18 @@ def _event_row(run: Run, event: RunEvent) -> _EventRow | None:
     return _EventRow(run.seconds(event.t_ns), what)
 
 
-def _ms(seconds: float | None) -> str:
-    return "–" if seconds is None else f"{seconds * 1e3:.1f} ms"
+def _at(run: Run, seconds: float) -> str:
+    """A moment of the run: runs at real rates last some milliseconds."""
+    return f"{seconds:.3f} s" if run.speedup == 1 else f"{seconds * 1e3:.4f} ms"
+
+
+def _duration(seconds: float | None) -> str:
+    return "–" if seconds is None else format_duration(seconds * 1e9)
 
 
 def _percent(fraction: float | None) -> str:
     return "–" if fraction is None else f"{fraction:.1%}"
 
 
-def _integer(value: int) -> str:
-    return f"{value:,}".replace(",", " ")  # a thin space between thousands
+def _integer(value: float) -> str:
+    return f"{value:,.0f}".replace(",", " ")  # a thin space between thousands

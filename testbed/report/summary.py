@@ -38,6 +38,7 @@ def summarise(run: Run, judgement: Judgement) -> dict[str, Any]:
             "late_timers": run.machine.late_timers,
             "events_dropped": run.machine.events_dropped,
         },
+        "virtual": run.virtual,
         "time_dilation": run.clos.spec.time_dilation,
         "duration_s": round((run.stop_ns - run.start_ns) / 1e9, 9),
         "warmup_s": run.warmup_ns / 1e9,
