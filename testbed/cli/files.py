@@ -24,7 +24,7 @@ def _is_scenario(file: str) -> bool:
     from testbed.topology import library, yamlfile
 
     if library.is_there(Path(file), file=True):
-        return bool(_SCENARIO_KEYS & yamlfile.read(file).data.keys())
+        return bool(_SCENARIO_KEYS & yamlfile.top_level_keys(file))
     return file in library.names("scenarios") and file not in library.names("topologies")
 
 

@@ -102,7 +102,8 @@ def main() -> None:
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             error.show()
         else:
-            say(f"{error.format_message()}; see mrclab --help")
+            verb = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "mrclab"
+            say(f"{error.format_message().rstrip('.')}; see {verb} --help")
         code = 2
     except KeyboardInterrupt:
         say("interrupted")
