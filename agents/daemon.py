@@ -2,7 +2,8 @@
 
     {"lab": "demo", "nic": {NicConfig's fields but host}, "seed": 1,
      "agents": [{"name": "h0", "host": 0, "netns": "/run/netns/demo.h0", "socket": "/run/...", "log": "/run/...",
-                 "ports": [{"ifname": "eth0", "mac": "02:...", "gateway_mac": "02:..."}, ...]}, ...]}
+                 "ports": [{"ifname": "eth0", "mac": "02:...", "gateway_mac": "02:...", "rate_bps": 20000000},
+                           ...]}, ...]}
 
 It prints `{"pids": {"h0": 123, ...}}` when all of them run, and exits 0; or it says in one line why not, and exits 1
 with none running. An agent is put together here: sockets and loop from `rawio`, the NIC, what lives on it, and

@@ -3,6 +3,7 @@
 Receiving: AF_PACKET for all protocols, so that the tap sees a packet before clsact ingress drops it (the kernel's
 stack must not answer the agents' packets). Sending: the socket's priority is the HTB class of the host's port, and a
 small send buffer makes the kernel refuse what the port cannot take soon: back-pressure, by which a path is chosen late.
+As in a NIC, what waits behind the choice is two packets, or on fast lines what leaves within 200 us.
 """
 
 from __future__ import annotations
@@ -29,16 +30,26 @@ _SO_RCVBUFFORCE = 33
 CONTROL_CLASS = 0x1_0001
 DATA_CLASS = 0x1_0010
 
+# What may wait behind the choice of a path (tests of whole labs hold it by the queue's maximum in the port map).
+_LEAST_WAITING = 2
+_WAITING_NS = 200_000
+_PACKET_BYTES = 4300  # a data packet of 4 KB with its headers
+_PACKET_MEMORY_BYTES = 8700  # what the kernel counts for one: 8448 (Linux 6.1) to 9024 (6.18)
+
 Buffer = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True, slots=True)
 class PortSpec:
-    """What a port is made from: its interface in the current namespace, its MAC address and that of the T0's port."""
+    """What a port is made from: its interface in the current namespace, its MAC address and that of the T0's port.
+
+    `rate_bps` is the line's; 0 is any slow one, on which two packets take longer than 200 us.
+    """
 
     ifname: str
     mac: str
     gateway_mac: str
+    rate_bps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,7 @@ class BufferSizes:
     """Socket buffers as asked for; the kernel doubles each number, and counts its own overhead in it."""
 
     receive_bytes: int = 4 << 20  # 300 packets of 4 KB or more: the agent may be away for 200 ms at 20 Mb/s
-    data_bytes: int = 32_000  # about seven packets of 4 KB wait; room is reported below half of that: 6 ms at 20 Mb/s
+    data_bytes: int | None = None  # as the line's rate has it: see `_data_buffer_bytes`
     control_bytes: int = 200_000
 
 
@@ -80,7 +91,8 @@ class Port:
         self.counters = PortCounters()
         self._header = mac_bytes(spec.gateway_mac) + mac_bytes(spec.mac) + struct.pack("!H", _ETH_P_IPV6)
         self.receiver = _receiver(spec.ifname, udp_port, buffers.receive_bytes)
-        self.data_sender = _sender(spec.ifname, DATA_CLASS, buffers.data_bytes)
+        data_bytes = _data_buffer_bytes(spec.rate_bps) if buffers.data_bytes is None else buffers.data_bytes
+        self.data_sender = _sender(spec.ifname, DATA_CLASS, data_bytes)
         self.control_sender = _sender(spec.ifname, CONTROL_CLASS, buffers.control_bytes)
 
     def receive_into(self, buffer: memoryview) -> int:
@@ -130,6 +142,12 @@ def mac_bytes(text: str) -> bytes:
     if len(mac) != 6:
         raise ValueError(f"{text!r} is not a MAC address")
     return mac
+
+
+def _data_buffer_bytes(rate_bps: int) -> int:
+    """SO_SNDBUF by which so many packets wait and no more: the kernel takes one while less than that is in use."""
+    packets = max(_LEAST_WAITING, rate_bps * _WAITING_NS // (8_000_000_000 * _PACKET_BYTES))
+    return (2 * packets - 1) * _PACKET_MEMORY_BYTES // 4  # between packets - 1 and packets, when it is doubled
 
 
 def _receiver(ifname: str, udp_port: int, buffer_bytes: int) -> socket.socket:

@@ -9,10 +9,14 @@ from contextlib import contextmanager
 from testbed.chaos.injector import Injector
 from testbed.chaos.interrupt import Interruptible
 from testbed.chaos.journal import Journal
+from testbed.fabric.portmap import PortMap, Reader
 from testbed.lab.agents import AgentGroup
+from testbed.lab.port_status import named_ports
 from testbed.lab.running import RunningLab
 from testbed.measure import machine
 from testbed.measure.machine import Reading
+from testbed.measure.ports import Counts, PortCount
+from testbed.topology.clos import Port
 
 
 class KernelStage:
@@ -27,6 +31,12 @@ class KernelStage:
         self.journal = Journal(lab.dir)
         self.injector = Injector(lab.clos, self.journal, lab.ports)
         self._interrupt = interrupt
+        self._lab = lab
+        self._ports = list(named_ports(lab.clos))
+
+    def port_counts(self) -> Counts:
+        """What the ports counted since the lab is up, and their longest queues since the last call."""
+        return {name: _count(self._lab.port_map, port) for name, port in self._ports}
 
     def now_ns(self) -> int:
         """CLOCK_MONOTONIC."""
@@ -43,6 +53,21 @@ class KernelStage:
     def machine(self) -> Reading:
         """CPU and drops, of whoever caused them."""
         return machine.read()
+
+
+def _count(port_map: PortMap, port: Port) -> PortCount:
+    counters = port_map.counters(port.ifindex)
+    return PortCount(
+        packets=counters.packets,
+        bytes=counters.bytes,
+        marked=counters.marked,
+        trimmed=counters.trimmed,
+        dropped_queue=counters.dropped_queue,
+        dropped_control=counters.dropped_control,
+        dropped_loss=counters.dropped_loss,
+        dropped_black_hole=counters.dropped_black_hole,
+        queue_max_bytes=port_map.queue_max(port.ifindex, Reader.SAMPLES),
+    )
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import Any
 from testbed.chaos import check, timeline, verdict
 from testbed.chaos.collector import Collector
 from testbed.chaos.kernel import on_kernel
+from testbed.chaos.port_watch import PortWatch
 from testbed.chaos.scenario import Scenario
 from testbed.chaos.stage import Stage
 from testbed.chaos.traffic import Traffic
@@ -26,6 +27,7 @@ from testbed.lab import lock
 from testbed.lab.agents import transport_options
 from testbed.lab.running import RunningLab
 from testbed.measure.judgement import Judgement, Verdict
+from testbed.measure.ports import PortSource
 from testbed.measure.record import Run, RunEvent
 from testbed.measure.recorder import EVENTS_FILE, SAMPLES_FILE, Recorder
 from testbed.report import html, summary
@@ -65,30 +67,42 @@ def run_scenario(
     """
     check.check(scenario, lab.clos)
     with lock.exclusive(lab.clos.spec.name, f"run {scenario.name}"), on_kernel(lab) as stage:
-        return play(scenario, stage, out_dir, seed=seed, live=live)
+        return play(scenario, stage, out_dir, seed=seed, live=live, ports=stage.port_counts)
 
 
 def play(
-    scenario: Scenario, stage: Stage, out_dir: Path, *, seed: int | None = None, live: Live | None = None
+    scenario: Scenario,
+    stage: Stage,
+    out_dir: Path,
+    *,
+    seed: int | None = None,
+    live: Live | None = None,
+    ports: PortSource | None = None,
 ) -> RunResult:
-    """Run a scenario that fits its stage, and write the results; arguments as for `run_scenario`."""
+    """Run a scenario that fits its stage, and write the results; arguments as for `run_scenario`.
+
+    `ports` reads what the stage's ports count, where they do.
+    """
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"the results cannot go to {out_dir}: {error.strerror}", "name another folder") from None
-    run = _Runner(scenario, stage, scenario.seed if seed is None else seed, live).record(out_dir)
+    run = _Runner(scenario, stage, scenario.seed if seed is None else seed, live, ports).record(out_dir)
     return _write(run, verdict.decide(run, scenario.limits), out_dir)
 
 
 class _Runner:
     """The parts of a run while it goes on."""
 
-    def __init__(self, scenario: Scenario, stage: Stage, seed: int, live: Live | None) -> None:
+    def __init__(
+        self, scenario: Scenario, stage: Stage, seed: int, live: Live | None, ports: PortSource | None
+    ) -> None:
         self._scenario = scenario
         self._stage = stage
         self._clos = stage.clos
         self._seed = seed
         self._live = live
+        self._ports = ports
         self._flows = check.flows(scenario, stage.clos)
 
     def record(self, out_dir: Path) -> Run:
@@ -101,11 +115,12 @@ class _Runner:
         with Recorder(run, out_dir) as recorder:
             collector = Collector(stage.agents, recorder, traffic.ends)
             witness = Witness(stage.journal, recorder)
+            ports = PortWatch(self._ports, recorder)
             before = stage.machine()
             try:
                 collector.begin()
                 traffic.start(run.start_ns, run.stop_ns, self._seed)
-                self._follow_timeline(run, collector, witness)
+                self._follow_timeline(run, collector, witness, ports)
             except MrclabError as error:
                 self._cut_short(run, str(error))
             finally:
@@ -117,6 +132,7 @@ class _Runner:
                 self._finish(run, traffic, collector)
             except MrclabError as error:
                 self._cut_short(run, str(error))
+            ports.look(stage.now_ns())
             run.machine = collector.machine()
             run.machine.cpu_fraction = after.cpu_fraction_since(before)
             run.machine.softnet_drops = after.drops_since(before)
@@ -140,7 +156,7 @@ class _Runner:
         run.stop_ns = run.start_ns + self._scenario.duration
         return run
 
-    def _follow_timeline(self, run: Run, collector: Collector, witness: Witness) -> None:
+    def _follow_timeline(self, run: Run, collector: Collector, witness: Witness, ports: PortWatch) -> None:
         """Until the end of the traffic, or a signal."""
         stage = self._stage
         acts = self._acts(run)
@@ -160,6 +176,7 @@ class _Runner:
             if now_ns >= collect_ns:
                 collect_ns += every_ns
                 events = [*witness.look(), *collector.collect()]
+                ports.look(now_ns)
                 if self._live is not None:
                     self._live(run, now_ns, events)
 

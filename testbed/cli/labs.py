@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from testbed.cli.output import json_option, result, say, show, table
+from testbed.topology.units import format_rate
 
 if TYPE_CHECKING:
     from testbed.lab.lifecycle import LabStatus, Progress, UpResult
+    from testbed.lab.port_status import PortStatus
 
 
 @contextmanager
@@ -136,9 +138,15 @@ def _state(lab: LabStatus) -> str:
 
 @click.command("status")
 @click.argument("name", required=False)
+@click.option(
+    "--ports", is_flag=True, help="What each port counted, and its queue: now, and the longest since asked last."
+)
 @json_option
-def status_verb(name: str | None, as_json: bool) -> int:
+def status_verb(name: str | None, ports: bool, as_json: bool) -> int:
     """Compare the lab NAME (default: the one that is up) with its plan, and list the faults in force."""
+    if ports:
+        _show_ports(name, as_json)
+        return 0
     from testbed.chaos import by_hand
     from testbed.lab import lifecycle
     from testbed.lab.running import the_lab
@@ -161,6 +169,37 @@ def status_verb(name: str | None, as_json: bool) -> int:
     faults_told = [{"number": one.number, "kind": one.kind, "target": one.target, "end": one.end} for one in faults]
     result(as_json, {**found.as_dict(), "faults": faults_told}, render)
     return 0 if found.healthy or faults else 4
+
+
+# Column of `status --ports` -> what it shows of a PortStatus
+_PORT_COLUMNS: dict[str, Callable[[PortStatus], object]] = {
+    "port": lambda port: port.name,
+    "rate": lambda port: format_rate(port.settings.rate_bps),
+    "packets": lambda port: port.counters.packets,
+    "bytes": lambda port: port.counters.bytes,
+    "marked": lambda port: port.counters.marked,
+    "trimmed": lambda port: port.counters.trimmed,
+    "dropped": lambda port: port.counters.dropped_queue,
+    "control": lambda port: port.counters.dropped_control,
+    "loss": lambda port: port.counters.dropped_loss,
+    "black hole": lambda port: port.counters.dropped_black_hole,
+    "queue": lambda port: port.queue_bytes,
+    "longest": lambda port: port.queue_max_bytes,
+}
+
+
+def _show_ports(name: str | None, as_json: bool) -> None:
+    from testbed.lab.port_status import statuses
+    from testbed.lab.running import the_lab
+
+    with the_lab(name) as lab:
+        found = statuses(lab)
+
+    def render() -> None:
+        table(list(_PORT_COLUMNS), [[shown(port) for shown in _PORT_COLUMNS.values()] for port in found])
+        show("packets dropped: by a full queue, in control, by a fault's loss, in a black hole; queues in bytes")
+
+    result(as_json, {"lab": lab.name, "ports": {port.name: port.as_dict() for port in found}}, render)
 
 
 @click.command("list")

@@ -72,7 +72,12 @@ def launch_spec(clos: Clos, run_dir: Path) -> dict[str, Any]:
                 "socket": str(socket_path(run_dir, host.name)),
                 "log": str(log_path(run_dir, host.name)),
                 "ports": [
-                    {"ifname": port.name, "mac": port.mac, "gateway_mac": clos.peer(port, link).mac}
+                    {
+                        "ifname": port.name,
+                        "mac": port.mac,
+                        "gateway_mac": clos.peer(port, link).mac,
+                        "rate_bps": link.rate_bps,
+                    }
                     for port, link in clos.ports(host.name)
                 ],
             }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from agents.wire import ev as entropy
+from testbed.measure.ports import PortCount
 from testbed.topology.clos import Clos
 
 GOOD_STATES = frozenset({"GOOD", "SKIP"})  # of an EV that carries traffic; every other state is out of use
@@ -184,6 +185,7 @@ class Run:
     ev_counts: dict[str, list[EvCount]] = field(default_factory=dict)
     events: list[RunEvent] = field(default_factory=list)
     totals: dict[str, FlowTotals] = field(default_factory=dict)
+    ports: dict[str, PortCount] = field(default_factory=dict)  # what the ports counted, where they do
     machine: Machine = field(default_factory=Machine)
     interrupted: str = ""
     speedup: float = 1.0

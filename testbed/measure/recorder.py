@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TextIO
 
+from testbed.measure.ports import Counts, PortCount
 from testbed.measure.record import (
     CarrierChanged,
     EvChanged,
@@ -76,6 +77,12 @@ class Recorder:
         """A sender's sample of a flow."""
         self.run.ev_counts.setdefault(flow, []).append(sample)
         self._write(self._samples, sample.t_ns, flow=flow, evs=sample.states)
+
+    def ports(self, t_ns: int, counts: Counts) -> None:
+        """What the fabric's ports counted since the sample before; those that nothing happened to are left out."""
+        for name, count in counts.items():
+            self.run.ports[name] = self.run.ports.get(name, PortCount()).and_then(count)
+        self._write(self._samples, t_ns, ports={name: count.told() for name, count in counts.items()})
 
     def event(self, event: RunEvent) -> None:
         """Something that happened."""

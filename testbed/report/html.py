@@ -14,13 +14,14 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from testbed.measure import evmap, faults, phases, series
+from testbed.measure import evmap, faults, phases, ports, series
 from testbed.measure.judgement import Judgement, show
 from testbed.measure.record import CarrierChanged, EvChanged, FaultActed, PortChanged, QpFailed, Run, RunEvent
 from testbed.report import figures, summary
 from testbed.topology.units import format_duration, format_rate
 
 MAX_EVENTS = 300  # of the list in the report; events.jsonl has them all
+MAX_PORTS = 30  # likewise; summary.json has them all
 
 _VERDICT_WORDS = {
     "pass": "every expectation was met",
@@ -55,6 +56,7 @@ def _context(run: Run, judgement: Judgement) -> dict[str, Any]:
     events = [row for event in run.events if (row := _event_row(run, event))]
     stretches = phases.phases(run)
     words = _VERDICT_WORDS[judgement.verdict]
+    notable = ports.notable(run.ports)
     return {
         "run": run,
         "spec": run.clos.spec,
@@ -75,6 +77,9 @@ def _context(run: Run, judgement: Judgement) -> dict[str, Any]:
         "settle": format_duration(run.of_lab(phases.SETTLE_NS)),
         "events": list(islice(events, MAX_EVENTS)),
         "events_left_out": max(0, len(events) - MAX_EVENTS),
+        "ports_total": ports.total(run.ports),
+        "ports_notable": list(islice(notable.items(), MAX_PORTS)),
+        "ports_left_out": max(0, len(notable) - MAX_PORTS),
         "samples": sum(len(samples) for samples in run.received.values()),
     }
 

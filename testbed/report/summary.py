@@ -2,15 +2,17 @@
 
 `flows[].goodput_bps` covers the measured time (after the warm-up); `min_bin` is the lowest 200 ms bin. In `faults`,
 `at_s` and `for_s` are what really happened, `first_loss_s` counts from the fault, `rerouted_s` from the first drop to
-the last, `restored_s` from the end of the fault until all EVs that it took carry traffic again.
+the last, `restored_s` from the end of the fault until all EVs that it took carry traffic again. `ports` is what the
+fabric's own ports counted, 0 `counted` where they do not; `notable` are those that marked, trimmed or dropped.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
-from testbed.measure import faults, phases, series
+from testbed.measure import faults, phases, ports, series
 from testbed.measure.judgement import Judged, Judgement
 from testbed.measure.record import Flow, FlowTotals, Run
 
@@ -31,6 +33,11 @@ def summarise(run: Run, judgement: Judgement) -> dict[str, Any]:
         "flows": [_flow(run, flow) for flow in run.flows],
         "faults": [_fault(run, cost) for cost in faults.costs(run)],
         "phases": [_phase(run, phase) for phase in phases.phases(run)],
+        "ports": {
+            "counted": len(run.ports),
+            "total": asdict(ports.total(run.ports)),
+            "notable": {name: asdict(count) for name, count in ports.notable(run.ports).items()},
+        },
         "machine": {
             "cpu_fraction": round(run.machine.cpu_fraction, 4),
             "softnet_drops": run.machine.softnet_drops,

@@ -95,7 +95,7 @@ def test_a_packet_arrives_as_it_was_sent_though_it_came_in_pieces(ends: tuple[Po
 
 def test_only_the_agents_packets_are_taken(cable: Cable, ends: tuple[Port, Port]) -> None:
     near, far = ends
-    for other in (packet(next_header=43), packet(inner_next_header=6), packet(udp_port=4790), packet()[:60]):
+    for other in (packet(b"", next_header=43), packet(b"", inner_next_header=6), packet(b"", udp_port=4790), b"short"):
         assert near.send([other], control=False) is Sent.YES
     subprocess.run(["ip", "netns", "exec", cable.namespaces["a"], "ping", "-6", "-c1", "-W1", "ff02::1%eth0"],
                    check=False, capture_output=True)  # fmt: skip

@@ -234,7 +234,7 @@ def test_a_port_without_carrier_at_the_start_is_told_at_once_and_hears_when_it_i
 
 def test_a_queue_behind_the_socket_that_is_full_loses_nothing(bench: Bench) -> None:
     """Its limit is below what the socket takes: the kernel refuses with ENOBUFS, and never says when to go on."""
-    limit = ["qdisc", "replace", "dev", "eth0", "parent", "1:10", "bfifo", "limit", "9000"]
+    limit = ["qdisc", "replace", "dev", "eth0", "parent", "1:10", "bfifo", "limit", "5000"]
     subprocess.run(["tc", "-n", bench.cable.namespaces["a"], *limit], check=True, capture_output=True)
     asked: list[tuple[int, Sent]] = []
     send = bench.ports["a"][0].send

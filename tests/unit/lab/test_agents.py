@@ -29,6 +29,7 @@ def test_the_launcher_understands_the_spec_of_a_lab() -> None:
     for plane, port in enumerate(agents[3].ports):
         link = fabric.links[f"h3:p{plane}t0-1"]
         assert (port.ifname, port.mac, port.gateway_mac) == (f"eth{plane}", link.a.mac, link.b.mac)
+        assert port.rate_bps == link.rate_bps
     assert len({agent.seed for agent in agents}) == 4
 
 

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from testbed.measure.judgement import Judged, Judgement
+from testbed.measure.ports import PortCount
 from testbed.measure.record import FaultActed, Machine, QpFailed, Run
 from testbed.report import figures, html, summary
 from tests.unit.measure import handmade
@@ -96,7 +97,27 @@ def test_goodput_in_the_summary_is_of_the_measured_time() -> None:
     assert [plane["plane"] for plane in flow["planes"]] == [0, 1, 2, 3]
 
 
+def test_the_summary_has_what_the_ports_counted() -> None:
+    run = handmade.run()
+    assert summary.summarise(run, Judgement("pass"))["ports"]["counted"] == 0
+    run.ports = {"h0>p0t0-0": PortCount(packets=10), "p0t0-0>h0": PortCount(packets=9, trimmed=1)}
+    told = summary.summarise(run, Judgement("pass"))["ports"]
+    assert (told["counted"], told["total"]["packets"]) == (2, 19)
+    assert list(told["notable"]) == ["p0t0-0>h0"]
+    assert told["notable"]["p0t0-0>h0"]["trimmed"] == 1
+
+
 # --- report
+
+
+def test_the_report_has_a_line_for_each_port_that_trimmed_or_dropped() -> None:
+    run = handmade.run()
+    assert "ports of this run did not count" in html.render(run, Judgement("pass"))
+    run.ports = {"h0>p0t0-0": PortCount(packets=10), "p0t0-0>h0": PortCount(packets=9, trimmed=1, dropped_loss=76)}
+    page = html.render(run, Judgement("pass"))
+    assert "p0t0-0 → h0" in page
+    assert "h0 → p0t0-0" not in page
+    assert "19 packets passed on, 0 marked, 1 trimmed, 76 dropped." in page
 
 
 @pytest.fixture(scope="module")
