@@ -80,6 +80,11 @@ def inside(name: str) -> Iterator[None]:
         os.close(target)
 
 
+def leave() -> None:
+    """Put the calling thread into a new namespace without a name; it goes when the thread has ended."""
+    _call("unshare", _CLONE_NEWNET)
+
+
 def create(name: str, sysctls: dict[str, str]) -> None:
     """Make a namespace and write its sysctls, in their order. Raises FileExistsError when the name is taken."""
     _prepare_dir()

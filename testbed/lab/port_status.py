@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from testbed.fabric.counters import port_stats
-from testbed.topology.port_settings import PortSettings
 from testbed.fabric.portmap import PortCounters, Reader
 from testbed.lab.running import RunningLab
 from testbed.topology.clos import Clos, Port
+from testbed.topology.port_settings import PortSettings
 
 
 @dataclass(frozen=True, slots=True)
