@@ -122,10 +122,11 @@ class Agent:
         self.nic.destroy_qp(qpn)
         self.nic.memory.deregister(connection.region.rkey)
 
-    def add_workload(self, connection: Connection, workload: Workload) -> int:
-        """Let a workload run on its queue pair; returns its number."""
+    def add_workload(self, connection: Connection, workload: Workload, *others: Connection) -> int:
+        """Let a workload run on its queue pair, or on several; returns its number."""
         self._workload_ids += 1
-        connection.workloads[self._workload_ids] = workload
+        for one in (connection, *others):
+            one.workloads[self._workload_ids] = workload
         return self._workload_ids
 
     def workloads(self) -> dict[int, Workload]:

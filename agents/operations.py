@@ -19,7 +19,11 @@ from agents.telemetry import counters_of
 from agents.transport import QpStateError
 from agents.wire import address
 from agents.workloads.base import Workload
+from agents.workloads.channel import Channel, Lane
+from agents.workloads.numbers import MAX_RANKS
 from agents.workloads.pattern import MAX_MESSAGE_BYTES, Pattern
+from agents.workloads.programs import KINDS, Job
+from agents.workloads.rank import RankCounters, RankWorkload
 from agents.workloads.write_bw import Offer, Target, WriteBwReceiver, WriteBwSender
 
 
@@ -73,6 +77,14 @@ class Field:
         if isinstance(value, int) and not self.lowest <= value <= self.highest:
             raise RequestError(f"{name} is {value}; it has to be in {self.lowest}..{self.highest}")
         return value
+
+
+def check_fields(what: str, rules: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, Any]:
+    """All fields that there are, checked, or by default. Raises RequestError."""
+    unknown = set(given) - set(rules)
+    if unknown:
+        raise RequestError(f"{what} takes no {', '.join(sorted(unknown))}")
+    return {name: rule.check(name, given) for name, rule in rules.items()}
 
 
 _KIND_NAMES: dict[type, str] = {
@@ -183,6 +195,53 @@ def _receiver(connection: Connection, request: dict[str, Any], now: int) -> Work
 _ROLES: dict[str, Callable[[Connection, dict[str, Any], int], Workload]] = {"send": _sender, "receive": _receiver}
 
 
+_JOB = {
+    "kind": Field(str),
+    "ranks": Field(int),
+    "message_bytes": Field(int, 1, MAX_MESSAGE_BYTES),
+    "operations": Field(int),
+    "seed": Field(int),
+    "compute_ns": Field(int, default=0),
+    "first": Field(int, default=0),
+}
+_LINK = {
+    "rank": Field(int, 0, MAX_RANKS - 1),
+    "qpn": _QPN,
+    "address": Field(int),
+    "rkey": Field(int),
+    "size": Field(int, 1),
+}
+
+
+def _rank_start(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    job = Job(**{name: request[name] for name in _JOB})
+    rank = request["rank"]
+    lanes: dict[int, list[Lane]] = {}
+    connections = []
+    for link in request["links"]:
+        if not isinstance(link, dict):
+            raise RequestError("each of links has to be an object")
+        checked = check_fields("a link", _LINK, link)
+        connections.append(_connection(host, checked))
+        target = Target(checked["address"], checked["rkey"], checked["size"])
+        lanes.setdefault(checked["rank"], []).append(Lane(connections[-1].qp, connections[-1].region.buffer, target))
+    wanted = {b if a == rank else a for a, b in KINDS[job.kind].pairs(job) if rank in (a, b)}
+    if not wanted or set(lanes) != wanted:
+        raise RequestError(f"rank {rank} of {job.kind} needs links to the ranks {sorted(wanted)}, not {sorted(lanes)}")
+    channels = {other: Channel(several) for other, several in lanes.items()}
+    counters = RankCounters()
+    workload = RankWorkload(rank, channels, KINDS[job.kind].program(job, rank, counters), counters)
+    reply.ok(workload=host.agent.add_workload(connections[0], workload, *connections[1:]))
+
+
+def _rank_release(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    for workload in _workloads(host, request).values():
+        if not isinstance(workload, RankWorkload):
+            raise RequestError("this workload is no rank")
+        workload.release(host.now_ns())
+    reply.ok()
+
+
 def _workload_stop(host: Host, request: dict[str, Any], reply: Reply) -> None:
     for workload in _workloads(host, request).values():
         workload.stop(host.now_ns())
@@ -287,6 +346,8 @@ OPERATIONS: dict[str, Operation] = {
             "outstanding": Field(int, 1, default=None),
         },
     ),
+    "rank-start": Operation(_rank_start, {**_JOB, "rank": Field(int, 0, MAX_RANKS - 1), "links": Field(list)}),
+    "rank-release": Operation(_rank_release, {"workload": Field(int)}),
     "workload-stop": Operation(_workload_stop, {"workload": Field(int, default=None)}),
     "workload-status": Operation(_workload_status, {"workload": Field(int, default=None)}),
     "collect": Operation(
@@ -309,10 +370,8 @@ def perform(host: Host, request: dict[str, Any], reply: Reply) -> None:
     operation = OPERATIONS.get(name) if isinstance(name, str) else None
     if operation is None:
         raise RequestError(f"no operation {name!r:.80}; there are {', '.join(OPERATIONS)}")
-    unknown = set(request) - set(operation.fields) - {"op"}
-    if unknown:
-        raise RequestError(f"{name} takes no {', '.join(sorted(unknown))}")
-    checked = {field: rule.check(field, request) for field, rule in operation.fields.items()}
+    given = {field: value for field, value in request.items() if field != "op"}
+    checked = check_fields(str(name), operation.fields, given)
     try:
         operation.run(host, checked, reply)
     except (ValueError, TypeError, QpStateError) as error:

@@ -1,4 +1,4 @@
-"""What a workload is to whoever drives it: it posts WRITEs on a queue pair, and takes that queue pair's events.
+"""What a workload is to whoever drives it: it posts WRITEs on queue pairs, and takes their events.
 
 Like the transports it has no clock: `now` is handed in, in ns, and `next_timer` says when it wants to be woken.
 """
@@ -6,18 +6,19 @@ Like the transports it has no clock: `now` is handed in, in ns, and `next_timer`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from agents.transport import Event
 
 
 class Workload(ABC):
-    """One side of a traffic pattern on one queue pair."""
+    """One side of a traffic pattern."""
 
-    qpn: int
+    qpn: int  # its queue pair; of several the first
 
     @abstractmethod
     def on_event(self, event: Event, now: int) -> None:
-        """Take an event of the queue pair `qpn`."""
+        """Take an event of one of its queue pairs."""
 
     @abstractmethod
     def next_timer(self) -> int | None:
@@ -37,5 +38,5 @@ class Workload(ABC):
         """Nothing of this side is under way, and nothing will begin."""
 
     @abstractmethod
-    def report(self) -> dict[str, int | str | None]:
+    def report(self) -> dict[str, Any]:
         """What this side has done so far, in counts, bytes and ns."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from testbed.chaos.injector import Injector
@@ -25,6 +25,25 @@ class Agents(Protocol):
 
     def call_each(self, op: str, fields_by_host: Mapping[str, Mapping[str, Any]]) -> Answers:
         """Ask the hosts named, each with fields of its own; errors as with `call`."""
+
+
+def ask(agents: Agents, op: str, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The answers in the order of the requests (host, fields); each host answers its own one after the other."""
+    answers: list[dict[str, Any]] = [{} for _ in requests]
+    waiting = list(enumerate(requests))
+    while waiting:
+        batch: dict[str, tuple[int, dict[str, Any]]] = {}
+        later = []
+        for number, (host, fields) in waiting:
+            if host in batch:
+                later.append((number, (host, fields)))
+            else:
+                batch[host] = (number, fields)
+        replies = agents.call_each(op, {host: fields for host, (_, fields) in batch.items()})
+        for host, (number, _) in batch.items():
+            answers[number] = replies[host]
+        waiting = later
+    return answers
 
 
 class Stage(Protocol):

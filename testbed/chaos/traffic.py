@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.chaos.scenario import Workload
-from testbed.chaos.stage import Agents
+from testbed.chaos.stage import Agents, ask
 from testbed.measure.record import Flow, FlowTotals
 from testbed.topology.clos import Clos
 from testbed.topology.errors import InvalidRunError
@@ -40,14 +40,18 @@ class Traffic:
     def connect(self, flows: Sequence[tuple[Workload, Flow]], options: Fields) -> None:
         """Make and connect a queue pair for each flow. `options` are those of `qp-create`."""
         self._clear()
-        sources = self._ask("qp-create", [(flow.src, self._creation(flow.dst, work, options)) for work, flow in flows])
-        targets = self._ask("qp-create", [(flow.dst, self._creation(flow.src, work, options)) for work, flow in flows])
+        sources = ask(
+            self._agents, "qp-create", [(flow.src, self._creation(flow.dst, work, options)) for work, flow in flows]
+        )
+        targets = ask(
+            self._agents, "qp-create", [(flow.dst, self._creation(flow.src, work, options)) for work, flow in flows]
+        )
         connections = []
         for (workload, flow), source, target in zip(flows, sources, targets, strict=True):
             connections += [(flow.src, _connection(source, target)), (flow.dst, _connection(target, source))]
             region = {name: target[name] for name in ("address", "rkey", "size")}
             self.ends.append(Ends(flow, workload, source["qpn"], target["qpn"], region))
-        self._ask("qp-connect", connections)
+        ask(self._agents, "qp-connect", connections)
 
     def start(self, start_ns: int, stop_ns: int, seed: int) -> None:
         """Start the receivers, then the senders, which begin at `start_ns` and post nothing after `stop_ns`."""
@@ -70,8 +74,8 @@ class Traffic:
             senders.append(
                 (ends.flow.src, {**fields, **times, **load, **ends.region, "role": "send", "qpn": ends.src_qpn})
             )
-        self._ask("workload-start", receivers)
-        self._ask("workload-start", senders)
+        ask(self._agents, "workload-start", receivers)
+        ask(self._agents, "workload-start", senders)
 
     def stop(self) -> None:
         """Let the senders post nothing more."""
@@ -123,29 +127,15 @@ class Traffic:
     def _clear(self) -> None:
         """Destroy every queue pair of the agents: this run's, or those that a killed run left."""
         greetings = self._agents.call("hello")
-        self._ask("qp-destroy", [(host, {"qpn": qpn}) for host, answer in greetings.items() for qpn in answer["qps"]])
+        ask(
+            self._agents,
+            "qp-destroy",
+            [(host, {"qpn": qpn}) for host, answer in greetings.items() for qpn in answer["qps"]],
+        )
 
     def _creation(self, peer: str, workload: Workload, options: Fields) -> Fields:
         region_bytes = max(_MIN_REGION_BYTES, _MIN_SLOTS * workload.message)
         return {"peer": self._clos.nodes[peer].index, "options": options, "region_bytes": region_bytes}
-
-    def _ask(self, op: str, requests: Sequence[tuple[str, Fields]]) -> list[Fields]:
-        """The answers in the order of the requests; each host answers its own one after the other."""
-        answers: list[Fields] = [{} for _ in requests]
-        waiting = list(enumerate(requests))
-        while waiting:
-            batch: dict[str, tuple[int, Fields]] = {}
-            later = []
-            for number, (host, fields) in waiting:
-                if host in batch:
-                    later.append((number, (host, fields)))
-                else:
-                    batch[host] = (number, fields)
-            replies = self._agents.call_each(op, {host: fields for host, (_, fields) in batch.items()})
-            for host, (number, _) in batch.items():
-                answers[number] = replies[host]
-            waiting = later
-        return answers
 
 
 def _connection(own: Fields, remote: Fields) -> Fields:
