@@ -30,7 +30,7 @@ from testbed.measure.judgement import Judgement, Verdict
 from testbed.measure.ports import PortSource
 from testbed.measure.record import Run, RunEvent
 from testbed.measure.recorder import EVENTS_FILE, SAMPLES_FILE, Recorder
-from testbed.report import html, summary
+from testbed.report import html, recording, summary
 from testbed.topology.errors import InputError, MrclabError
 
 SUMMARY_FILE = "summary.json"
@@ -222,9 +222,17 @@ class _Runner:
 
 
 def _write(run: Run, judgement: Judgement, out_dir: Path) -> RunResult:
-    names = {"summary": SUMMARY_FILE, "events": EVENTS_FILE, "samples": SAMPLES_FILE, "report": REPORT_FILE}
+    names = {
+        "summary": SUMMARY_FILE,
+        "events": EVENTS_FILE,
+        "samples": SAMPLES_FILE,
+        "recording": recording.FILE_NAME,
+        "report": REPORT_FILE,
+    }
     paths = {name: out_dir / file for name, file in names.items()}
     summarised = summary.summarise(run, judgement)
     paths["summary"].write_text(json.dumps(summarised, indent=1) + "\n")
-    paths["report"].write_text(html.render(run, judgement))
+    recorded = recording.record(run, judgement)
+    paths["recording"].write_text(json.dumps(recorded, separators=(",", ":")) + "\n")
+    paths["report"].write_text(html.render(run, judgement, recorded))
     return RunResult(judgement.verdict, verdict.EXIT_CODES[judgement.verdict], summarised, judgement, paths)

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agents.wire import ev as entropy
 from testbed.measure import faults, story
+from testbed.measure.faults import FaultCost
 from testbed.measure.record import (
     GOOD_STATES,
     EvChanged,
@@ -41,6 +42,7 @@ TICK_NS = 100_000_000
 MEMORY_NS = 90_000_000_000  # what is older cannot be seen any more, and no fault's figures need it
 SILENCE_NS = 600_000_000  # a flow without samples for so long has stopped
 SETTLED_NS = 1_500_000_000  # after a fault began: by then its losses have been seen, and its figures stand
+MOST_SHADES = 200
 BURST_GAP_NS = 300_000_000  # between what belongs to different causes
 _FORGET_EVERY = 50  # ticks
 
@@ -86,8 +88,10 @@ def scene(clos: Clos) -> Message:
 class View:
     """A sink for records (`testbed.measure.recorder.Sink`), and a source of messages. Times in ns, one clock."""
 
-    def __init__(self, clos: Clos, start_ns: int) -> None:
+    def __init__(self, clos: Clos, start_ns: int, cost: Callable[[Run, Fault], FaultCost] = faults.cost) -> None:
+        """`cost` says what a fault has cost so far; of a recorded run that is known beforehand."""
         self._clos = clos
+        self._cost = cost
         self._start_ns = start_ns
         self.run = self._empty_run([])
         self._meters: dict[str, _Meter] = {}
@@ -194,7 +198,7 @@ class View:
             ],
             "shades": [
                 [self._ms(fault.since_ns), None if fault.until_ns is None else self._ms(fault.until_ns)]
-                for fault in remembered
+                for fault in remembered[-MOST_SHADES:]
             ],
         }
 
@@ -254,7 +258,7 @@ class View:
         return found
 
     def _verdict(self, fault: Fault, now_ns: int, bytes_wrong: int) -> Message:
-        cost = faults.cost(self.run, fault)
+        cost = self._cost(self.run, fault)
         what = f"{fault.kind} {fault.target}"
         if fault.until_ns is None:
             rerouted = "no packet met it" if cost.rerouted_s is None else f"rerouted in {cost.rerouted_s * 1e3:.0f} ms"

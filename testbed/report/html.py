@@ -17,7 +17,7 @@ from markupsafe import Markup
 from testbed.measure import evmap, faults, phases, ports, series
 from testbed.measure.judgement import Judgement, show
 from testbed.measure.record import CarrierChanged, EvChanged, FaultActed, PortChanged, QpFailed, Run, RunEvent
-from testbed.report import figures, summary
+from testbed.report import figures, page, summary
 from testbed.topology.units import format_duration, format_rate
 
 MAX_EVENTS = 300  # of the list in the report; events.jsonl has them all
@@ -36,8 +36,8 @@ class _EventRow:
     what: str
 
 
-def render(run: Run, judgement: Judgement) -> str:
-    """The whole report as HTML."""
+def render(run: Run, judgement: Judgement, recorded: dict[str, Any]) -> str:
+    """The whole report as HTML, with what `recording.record` made of the run to be played again."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("testbed.report", "templates"),
         autoescape=True,
@@ -48,7 +48,7 @@ def render(run: Run, judgement: Judgement) -> str:
     environment.filters.update(
         rate=format_rate, duration=_duration, percent=_percent, integer=_integer, at=partial(_at, run)
     )
-    return environment.get_template("report.html").render(_context(run, judgement))
+    return environment.get_template("report.html").render(replay=page.whole(recorded), **_context(run, judgement))
 
 
 def _context(run: Run, judgement: Judgement) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from testbed.measure import faults
 from testbed.measure.judgement import Judgement
 from testbed.measure.record import EvCount, Fault, Received, Run, RunEvent
 from testbed.measure.view import TICK_NS, Message, View, scene
@@ -26,7 +27,8 @@ Entry = tuple[int, str, Received | EvCount | RunEvent]
 def record(run: Run, judgement: Judgement) -> dict[str, Any]:
     """`messages` in order of time (see `testbed.measure.view`)."""
     step_ns = max(run.of_lab(TICK_NS), -(-(run.stop_ns - run.start_ns) // MOST_TICKS))
-    view = View(run.clos, run.start_ns)
+    costs = {cost.fault.number: cost for cost in faults.costs(run)}
+    view = View(run.clos, run.start_ns, lambda _, fault: costs[fault.number])
     view.set_flows(run.flows)
     entries = sorted(_entries(run), key=lambda entry: entry[0])
     messages: list[Message] = [scene(run.clos), {"type": "status", "state": "up", "text": f"run {run.scenario}"}]

@@ -12,7 +12,7 @@ import pytest
 from testbed.measure.judgement import Judged, Judgement
 from testbed.measure.ports import PortCount
 from testbed.measure.record import FaultActed, Machine, QpFailed, Run
-from testbed.report import figures, html, summary
+from testbed.report import figures, html, recording, summary
 from tests.unit.measure import handmade
 from tests.unit.measure.handmade import LINK, NIC_LINK, PLANE_BPS, ev_change, fault, loss, ns, port_change
 
@@ -35,6 +35,11 @@ def eventful() -> Run:
     ]
     run.machine = Machine(cpu_fraction=0.61234, softnet_drops=1, socket_drops=2, late_timers=3, agents=4)
     return run
+
+
+def rendered(run: Run, judgement: Judgement) -> str:
+    """The report with the run's own replay."""
+    return html.render(run, judgement, recording.record(run, judgement))
 
 
 class Elements(HTMLParser):
@@ -122,12 +127,13 @@ def test_the_report_has_a_line_for_each_port_that_trimmed_or_dropped() -> None:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return html.render(eventful(), Judgement("fail", ["rerouted_within"], [MET, MISSED, NEVER]))
+    return rendered(eventful(), Judgement("fail", ["rerouted_within"], [MET, MISSED, NEVER]))
 
 
 def test_the_report_needs_nothing_from_outside(page: str) -> None:
     elements = Elements(page)
-    assert not {"script", "link", "img", "iframe", "object"} & set(elements.open)
+    assert not {"script", "link", "img", "object"} & set(elements.open)
+    assert {name for tag, name, _ in elements.attributes if tag == "iframe"} == {"title", "sandbox", "srcdoc"}
     for tag, name, value in elements.attributes:
         if name in ("src", "href", "xlink:href", "data", "action"):
             assert value.startswith(("#", "data:image/")), (tag, name, value)
@@ -164,7 +170,7 @@ def test_the_ids_of_the_two_figures_do_not_collide() -> None:
 
 def test_without_matplotlib_the_report_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "available", lambda: False)
-    made = html.render(eventful(), Judgement("pass"))
+    made = rendered(eventful(), Judgement("pass"))
     assert "matplotlib is not installed" in made
     assert "<svg" not in made
     assert "plane 3" in made  # the table of the EV map is still there
@@ -174,7 +180,7 @@ def test_a_run_that_ended_at_once_still_has_a_report() -> None:
     run = handmade.run()
     run.stop_ns, run.received, run.totals = run.start_ns, {}, {}
     run.interrupted = "ended early by SIGINT"
-    made = html.render(run, Judgement("invalid", [run.interrupted]))
+    made = rendered(run, Judgement("invalid", [run.interrupted]))
     assert "ended early by SIGINT" in made
     assert "before there was anything to draw" in made
 
@@ -184,7 +190,7 @@ def test_everything_is_escaped() -> None:
     evil = "<script>alert('x')</script>"
     run.scenario = evil
     run.events.append(QpFailed(ns(4), "h0>h2", evil))
-    made = html.render(run, Judgement("invalid", [evil], [Judged("x", evil, "count", 0, 1, 1, False)]))
+    made = rendered(run, Judgement("invalid", [evil], [Judged("x", evil, "count", 0, 1, 1, False)]))
     assert "<script" not in made
     assert made.count("&lt;script&gt;") >= 4
 
@@ -192,4 +198,4 @@ def test_everything_is_escaped() -> None:
 def test_a_long_list_of_events_is_cut_and_says_so() -> None:
     run = eventful()
     run.events += [QpFailed(ns(4), "h0>h2", "why") for _ in range(html.MAX_EVENTS)]
-    assert "more in events.jsonl" in html.render(run, Judgement("pass"))
+    assert "more in events.jsonl" in rendered(run, Judgement("pass"))
