@@ -117,9 +117,9 @@ def test_the_summary_has_what_the_ports_counted() -> None:
 
 def test_the_report_has_a_line_for_each_port_that_trimmed_or_dropped() -> None:
     run = handmade.run()
-    assert "ports of this run did not count" in html.render(run, Judgement("pass"))
+    assert "ports of this run did not count" in rendered(run, Judgement("pass"))
     run.ports = {"h0>p0t0-0": PortCount(packets=10), "p0t0-0>h0": PortCount(packets=9, trimmed=1, dropped_loss=76)}
-    page = html.render(run, Judgement("pass"))
+    page = rendered(run, Judgement("pass"))
     assert "p0t0-0 → h0" in page
     assert "h0 → p0t0-0" not in page
     assert "19 packets passed on, 0 marked, 1 trimmed, 76 dropped." in page
