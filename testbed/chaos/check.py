@@ -8,6 +8,7 @@ from testbed.chaos.scenario import Scenario, Workload
 from testbed.measure.record import Flow
 from testbed.topology.clos import Clos, host_name
 from testbed.topology.errors import InputError
+from testbed.topology.labspec import transport_problems
 from testbed.topology.select import find_host, find_link
 from testbed.topology.sizes import payload_share
 from testbed.topology.units import format_duration
@@ -16,7 +17,7 @@ from testbed.topology.yamlfile import Where
 
 def check(scenario: Scenario, clos: Clos) -> None:
     """Raises InputError with all that does not fit, each with its line and the nearest right thing."""
-    errors = [*_fault_errors(scenario, clos), *_pair_errors(scenario, clos)]
+    errors = [*_transport_errors(scenario, clos), *_fault_errors(scenario, clos), *_pair_errors(scenario, clos)]
     if errors:
         raise InputError.several(errors)
 
@@ -43,6 +44,11 @@ def pairs(workload: Workload, clos: Clos) -> list[tuple[str, str]]:
 def _error(scenario: Scenario, where: Where, what: str, hint: str = "") -> InputError:
     document = scenario._document
     return InputError(what, hint) if document is None else document.error(where, what, hint)
+
+
+def _transport_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
+    problems = transport_problems(clos.spec, scenario.transport_of(clos.spec))
+    return [_error(scenario, problem.where, problem.what, problem.hint) for problem in problems]
 
 
 def _fault_errors(scenario: Scenario, clos: Clos) -> list[InputError]:

@@ -147,7 +147,8 @@ class LabSpec(_Section):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> LabSpec:
-        refuse([*_wiring_problems(self), *_queue_problems(self), *_transport_problems(self), *_rate_problems(self)])
+        transport = transport_problems(self, self.transport)
+        refuse([*_wiring_problems(self), *_queue_problems(self), *transport, *_rate_problems(self)])
         return self
 
     @property
@@ -224,12 +225,13 @@ def _queue_problems(spec: LabSpec) -> Iterator[Problem]:
         )
 
 
-def _transport_problems(spec: LabSpec) -> Iterator[Problem]:
+def transport_problems(spec: LabSpec, transport: Transport) -> Iterator[Problem]:
+    """What does not fit the lab in its own transport section, or in a scenario's."""
     paths = spec.planes * spec.t1s_per_plane
-    if spec.transport.ev_min_active > paths:
+    if transport.ev_min_active > paths:
         yield Problem(
             ("transport", "ev_min_active"),
-            f"{spec.transport.ev_min_active} EVs cannot stay active: there are {paths} paths",
+            f"{transport.ev_min_active} EVs cannot stay active: there are {paths} paths",
             f"write {paths} or less",
         )
 

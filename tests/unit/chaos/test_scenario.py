@@ -114,6 +114,10 @@ REFUSED = {
         ("rerouted_within: 100 ms", "rerouted_within: 5"),
         "case.yaml:18: 'expect.rerouted_within': 5 is not a duration; write it like '10 ms'",
     ),
+    "more EVs than paths": (
+        ("expect:", "transport: {ev_min_active: 99}\nexpect:"),
+        "case.yaml:15: 99 EVs cannot stay active: there are ",
+    ),
     "only warm-up": (
         ("warmup: 1 s", "warmup: 10 s"),
         "case.yaml:3: the warm-up is not shorter than the run; make duration longer",
