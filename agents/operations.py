@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from agents.agent import Agent, Connection
 from agents.mrc.config import MrcConfig
+from agents.mrc.qp import MrcQueuePair
 from agents.request import Reply, RequestError
 from agents.roce.config import RoceConfig
 from agents.telemetry import counters_of
@@ -292,7 +293,20 @@ def _sample_interval(host: Host, request: dict[str, Any], reply: Reply) -> None:
 
 
 def _ev_map(host: Host, request: dict[str, Any], reply: Reply) -> None:
-    reply.ok(evs=[info._asdict() for info in _connection(host, request).qp.ev_map()])
+    queue_pair = _connection(host, request).qp
+    reply.ok(peer=queue_pair.peer_host, evs=[info._asdict() for info in queue_pair.ev_map()])
+
+
+def _denylist(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    queue_pair, change = _connection(host, request).qp, request["evs"]
+    if not isinstance(queue_pair, MrcQueuePair):
+        raise RequestError(f"queue pair {request['qpn']} has no denylist: it takes one path")
+    known = {info.ev for info in queue_pair.ev_map()}
+    if not all(type(ev) is int and ev in known for ev in change):
+        raise RequestError(f"evs has to be a list of EVs of queue pair {request['qpn']}")
+    for ev in change:
+        (queue_pair.deny if request["denied"] else queue_pair.allow)(ev, host.now_ns())
+    reply.ok()
 
 
 def _shutdown(host: Host, request: dict[str, Any], reply: Reply) -> None:
@@ -360,6 +374,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "sample-interval": Operation(_sample_interval, {"interval_ns": Field(int)}),
     "ev-map": Operation(_ev_map, {"qpn": _QPN}),
+    "denylist": Operation(_denylist, {"qpn": _QPN, "evs": Field(list), "denied": Field(bool)}),
     "shutdown": Operation(_shutdown, {}),
 }
 

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from testbed.chaos.hands import LabHands
 from testbed.chaos.injector import Injector
+from testbed.chaos.interrupt import Interruptible
 from testbed.chaos.journal import Journal
 from testbed.chaos.kinds.kind import End
+from testbed.chaos.kinds.options import Values
 from testbed.lab.running import RunningLab
 from testbed.measure.record import Fault
-from testbed.topology.select import find_link
+from testbed.topology.errors import InputError
 
 
-def put(lab: RunningLab, kind: str, target: str, end: End = "near") -> Fault:
-    """Put a fault in; it stays until it is cleared. Raises InputError for an unknown kind or link."""
-    return _injector(lab).put(kind, find_link(lab.clos, target).name, end, by="hand")
+def put(
+    lab: RunningLab, kind: str, target: str, end: End | None = None, options: Values | None = None, *, seed: int = 0
+) -> Fault:
+    """Put a fault in; it stays until it is cleared. Raises InputError for an unknown kind, target or option.
+
+    `seed` is for targets that pick. MissingError: this machine cannot do it.
+    """
+    injector = _injector(lab)
+    return injector.put(kind, target, end, options, by="hand", seed=seed)
+
+
+def end_after(lab: RunningLab, fault: Fault, lasts_ns: int) -> Fault:
+    """Wait until a fault has lasted so long, or somebody wishes the end by a signal; then undo it."""
+    with Interruptible() as interrupt:
+        interrupt.wait_until(fault.down_ns + lasts_ns)
+    with suppress(InputError):  # somebody else has undone it
+        return _injector(lab).undo(fault.number, due_ns=fault.down_ns + lasts_ns)
+    return next(one for one in Journal(lab.dir).faults() if one.number == fault.number)
 
 
 def active(lab: RunningLab) -> list[Fault]:
@@ -27,4 +47,4 @@ def clear(lab: RunningLab, number: int | None = None) -> list[Fault]:
 
 
 def _injector(lab: RunningLab) -> Injector:
-    return Injector(lab.clos, Journal(lab.dir), lab.ports)
+    return Injector(lab.clos, Journal(lab.dir), LabHands(lab))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from random import Random
+from typing import Any
+
 from testbed.chaos import timeline
 from testbed.chaos.kinds import find_kind
-from testbed.chaos.scenario import Scenario, Workload
+from testbed.chaos.kinds.kind import End, Kind
+from testbed.chaos.scenario import FaultEntry, Scenario, Workload
 from testbed.measure.record import Flow
 from testbed.topology.clos import Clos, host_name
 from testbed.topology.errors import InputError
 from testbed.topology.labspec import transport_problems
-from testbed.topology.select import find_host, find_link
+from testbed.topology.select import find_host
 from testbed.topology.sizes import payload_share
+from testbed.topology.targets import Target, resolve
 from testbed.topology.units import format_duration
 from testbed.topology.yamlfile import Where
 
@@ -26,10 +31,10 @@ def flows(scenario: Scenario, clos: Clos) -> list[tuple[Workload, Flow]]:
     """The flows of a checked scenario with the workload that each belongs to. The offered rate is payload."""
     line_rate_bps = clos.spec.planes * clos.spec.rates.host * payload_share()
     found = []
-    for workload in scenario.workloads:
+    for number, workload in enumerate(scenario.workloads):
         full = workload.load == "full"
         offered_bps = line_rate_bps if workload.load == "full" else workload.load * line_rate_bps
-        found += [(workload, Flow(src, dst, offered_bps, full)) for src, dst in pairs(workload, clos)]
+        found += [(workload, Flow(src, dst, offered_bps, full, number)) for src, dst in pairs(workload, clos)]
     return found
 
 
@@ -56,29 +61,58 @@ def _fault_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
     for number, entry in enumerate(scenario.faults):
         where: Where = ("faults", number)
         try:
-            find_kind(entry.kind)
+            kind = find_kind(entry.kind)
         except InputError as error:
             errors.append(_error(scenario, (*where, "kind"), error.what, error.hint))
+            kind = None
         try:
-            link = find_link(clos, entry.target).name
-            if link != entry.target:
-                errors.append(_error(scenario, (*where, "target"), f"the link's name is {link!r}", "near end first"))
+            target = resolve(clos, entry.target, Random(0))
+            if kind is not None:
+                kind.case(target, None, {})  # is it one that the kind can happen to?
         except InputError as error:
             errors.append(_error(scenario, (*where, "target"), error.what, error.hint))
+        else:
+            if kind is not None:
+                errors += _case_errors(scenario, where, kind, entry, target)
         if entry.at >= scenario.duration:
             at, end = format_duration(entry.at), format_duration(scenario.duration)
             errors.append(_error(scenario, (*where, "at"), f"the fault would begin at {at}, but the run ends at {end}"))
-    dues = timeline.unroll(scenario)
-    late = next((due for due in dues if due.at_ns >= scenario.duration > scenario.faults[due.entry].at), None)
+    return errors or _timeline_errors(scenario, clos)
+
+
+def _case_errors(scenario: Scenario, where: Where, kind: Kind, entry: FaultEntry, target: Target) -> list[InputError]:
+    """Options and end, one by one, so that each error has its line."""
+    tries: list[tuple[str, End | None, dict[str, Any]]] = [
+        *((name, None, {name: value}) for name, value in entry.options.items()),
+        ("end", entry.end, {}),
+    ]
+    errors = []
+    for name, end, options in tries:
+        try:
+            kind.case(target, end, options)
+        except InputError as error:
+            errors.append(_error(scenario, (*where, name), error.what, error.hint))
+    return errors
+
+
+def _timeline_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
+    errors = []
+    dues = timeline.unroll(scenario, clos, scenario.seed)
+    late = next((due for due in dues if due.at_ns >= scenario.duration), None)
     if late is not None:
         at, end = format_duration(late.at_ns), format_duration(scenario.duration)
         what = f"one of the {scenario.faults[late.entry].count} faults would begin at {at}, but the run ends at {end}"
         errors.append(_error(scenario, ("faults", late.entry, "count"), what, "lower count"))
-    clash = timeline.overlapping(dues)
+    clash = timeline.clash(due for due in dues if not scenario.faults[due.entry].by_chance)
     if clash is not None:
-        first, second = clash
+        first, second, change = clash
         at, since = format_duration(second.at_ns), format_duration(first.at_ns)
-        what = f"at {at} {second.target} is already down by the fault of {since}"
+        what = f"at {at} {second.case.target.text} has this {second.kind} already, by the fault of {since}"
+        if change is not None:
+            what = (
+                f"at {at} {second.kind} would set {change.setting} of port {change.port.name} at {change.port.node} to "
+                f"{change.value}, which {first.kind} of {since} holds otherwise"
+            )
         errors.append(_error(scenario, ("faults", second.entry), what, "end the first one earlier, or leave one out"))
     return errors
 

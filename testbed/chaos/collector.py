@@ -6,7 +6,7 @@ sender's events the losses and EVs; the receiver's own EVs carry only SACKs, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from testbed.chaos.stage import Agents
@@ -99,10 +99,10 @@ class Collector:
         self._follower.skip_to_now()
         self._at_start = self._follower.totals
 
-    def collect(self) -> list[RunEvent]:
-        """Take in all that is new; returns the events."""
+    def collect(self, but: Collection[str] = ()) -> list[RunEvent]:
+        """Take in all that is new, but of hosts whose agents stand still: later; returns the events."""
         before = len(self._recorder.run.events)
-        for host, samples, events in self._follower.read():
+        for host, samples, events in self._follower.read(but):
             self._translator.take(host, samples, events)
         self._recorder.flush()
         return self._recorder.run.events[before:]
@@ -117,4 +117,6 @@ class Collector:
         )
 
     def _since_start(self, name: str) -> int:
-        return sum(self.totals[host][name] - before[name] for host, before in self._at_start.items())
+        """A host whose agent was started anew counts from there."""
+        ends = [(self.totals[host][name], before[name]) for host, before in self._at_start.items()]
+        return sum(now - before if now >= before else now for now, before in ends)

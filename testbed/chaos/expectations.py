@@ -1,41 +1,80 @@
 """What a scenario may expect of a run: a table of names, each with its limit's unit and a pure function of the run.
 
-A scenario writes `name: limit`. `measure` gives the run's value and the number of observations behind it; `at_most` or
-`at_least` says how value and limit compare. A value of None means that the run has nothing to measure (no fault cost a
-packet, for example): then the expectation holds only where nothing is the best that can happen.
+A scenario writes `name: limit`, for the whole run, for the faults of an entry, or for the flows of a workload; what is
+judged is a `View`. `measure` gives its value and the number of observations behind it; `at_most` or `at_least` says how
+value and limit compare. A value of None means that there is nothing to measure (no fault cost a packet, for example):
+then the expectation holds only where nothing is the best that can happen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from math import inf
 from typing import Any, Literal
 
 from pydantic import Field
 
 from testbed.measure import faults, phases, series
+from testbed.measure.faults import FaultCost
 from testbed.measure.judgement import Judged, Unit
-from testbed.measure.record import QpFailed, Run
+from testbed.measure.record import GOOD_STATES, QpFailed, Run
 from testbed.topology.units import DurationNs, Fraction
 
 Count = int
 Measured = tuple[float | None, int]  # (value in the limit's unit, observations)
 
 
+@dataclass(frozen=True)
+class View:
+    """What is judged: a run (of all flows, or some), and those of its faults that are counted (None: all)."""
+
+    run: Run
+    entry: int | None = None  # of the scenario, that the faults come from
+
+    @cached_property
+    def costs(self) -> list[FaultCost]:
+        """What the counted faults cost."""
+        return [cost for cost in faults.costs(self.run) if self.entry in (None, cost.fault.entry)]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """An expectation by its name with its limit (counts, fractions, ns): of the run, or of one fault or workload.
+
+    `fault` and `workload` are the numbers of entries of the scenario.
+    """
+
+    name: str
+    limit: float
+    fault: int | None = None
+    workload: int | None = None
+
+    @property
+    def place(self) -> str:
+        """`faults[0]` or `workloads[1]`; empty for the run."""
+        named = (("faults", self.fault), ("workloads", self.workload))
+        return next((f"{section}[{number}]" for section, number in named if number is not None), "")
+
+
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """One row of the table. `excused_by` says which fault of the machine makes a miss say nothing about the network.
 
-    `slowness`: a busy CPU and late agents, and packets that the machine dropped. `drops`: only the latter.
+    `slowness`: a busy CPU and late agents, and packets that the machine dropped. `drops`: only the latter. `of_faults`
+    and `of_flows` say where else than of the run it can be asked.
     """
 
     name: str
     doc: str
     unit: Unit
     holds: Literal["at_most", "at_least"]
-    measure: Callable[[Run], Measured]
+    measure: Callable[[View], Measured]
     none_is_good: bool = False
     excused_by: Literal["slowness", "drops", "nothing"] = "slowness"
+    of_faults: bool = False
+    of_flows: bool = True
 
     def field(self) -> tuple[Any, Any]:
         """(type, field) of its limit in the scenario's schema."""
@@ -43,20 +82,22 @@ class Expectation:
         return limit | None, Field(default=None, ge=0, description=self.doc)
 
 
-def _bytes_wrong(run: Run) -> Measured:
-    return sum(totals.bytes_wrong for totals in run.totals.values()), len(run.totals)
+def _bytes_wrong(view: View) -> Measured:
+    totals = view.run.totals.values()
+    return sum(one.bytes_wrong for one in totals), len(totals)
 
 
-def _undelivered(run: Run) -> Measured:
-    missing = sum(totals.messages_sent - totals.messages_delivered for totals in run.totals.values())
-    return missing, sum(totals.messages_sent for totals in run.totals.values())
+def _undelivered(view: View) -> Measured:
+    totals = view.run.totals.values()
+    return sum(one.messages_sent - one.messages_delivered for one in totals), sum(one.messages_sent for one in totals)
 
 
-def _qp_errors(run: Run) -> Measured:
-    return sum(isinstance(event, QpFailed) for event in run.events), 2 * len(run.flows)
+def _qp_errors(view: View) -> Measured:
+    return sum(isinstance(event, QpFailed) for event in view.run.events), 2 * len(view.run.flows)
 
 
-def _min_goodput(run: Run) -> Measured:
+def _min_goodput(view: View) -> Measured:
+    run = view.run
     flows = [flow.name for flow in run.flows]
     first_fault_ns = min((fault.since_ns for fault in run.faults), default=run.stop_ns)
     usual = series.mean_goodput(run, flows, run.measured_from_ns, first_fault_ns)
@@ -64,36 +105,62 @@ def _min_goodput(run: Run) -> Measured:
     return (min(bins) / usual if bins and usual > 0 else None), len(bins)
 
 
-def _of_oracle(run: Run) -> list[float]:
-    return [phase.of_oracle for phase in phases.phases(run) if phase.of_oracle is not None]
+def _of_oracle(view: View) -> list[float]:
+    return [phase.of_oracle for phase in phases.phases(view.run) if phase.of_oracle is not None]
 
 
-def _min_of_oracle(run: Run) -> Measured:
-    fractions = _of_oracle(run)
+def _min_of_oracle(view: View) -> Measured:
+    fractions = _of_oracle(view)
     return min(fractions, default=None), len(fractions)
 
 
-def _off_oracle(run: Run) -> Measured:
-    fractions = _of_oracle(run)
+def _off_oracle(view: View) -> Measured:
+    fractions = _of_oracle(view)
     return max((abs(1 - fraction) for fraction in fractions), default=None), len(fractions)
 
 
-def _rerouted(run: Run) -> Measured:
-    times = [cost.rerouted_s for cost in faults.costs(run) if cost.rerouted_s is not None]
-    return max((seconds * 1e9 for seconds in times), default=None), len(times)
+def _longest(seconds: Iterable[float | None]) -> Measured:
+    known = [one for one in seconds if one is not None]
+    return max((one * 1e9 for one in known), default=None), len(known)
 
 
-def _losses_per_qp(run: Run) -> Measured:
-    worst = [cost.worst_flow_losses for cost in faults.costs(run)]
-    return max(worst, default=None), len(worst)
+def _rerouted(view: View) -> Measured:
+    return _longest(cost.rerouted_s for cost in view.costs)
 
 
-def _restored(run: Run) -> Measured:
-    costs = faults.costs(run)
-    if any(cost.evs_not_restored for cost in costs):
-        return float("inf"), len(costs)
-    times = [cost.restored_s for cost in costs if cost.restored_s is not None]
-    return max((seconds * 1e9 for seconds in times), default=None), len(times)
+def _recovered(view: View) -> Measured:
+    return _longest(cost.recovered_s for cost in view.costs)
+
+
+def _restored(view: View) -> Measured:
+    if any(cost.evs_not_restored for cost in view.costs):
+        return inf, len(view.costs)
+    return _longest(cost.restored_s for cost in view.costs)
+
+
+def _losses_per_qp(view: View) -> Measured:
+    return max((cost.worst_flow_losses for cost in view.costs), default=None), len(view.costs)
+
+
+def _losses(view: View) -> Measured:
+    return max((cost.packets_lost for cost in view.costs), default=None), len(view.costs)
+
+
+def _dip(view: View) -> Measured:
+    dips = [cost.dip_fraction for cost in view.costs if cost.dip_fraction is not None]
+    return max(dips, default=None), len(dips)
+
+
+def _healthy_retired(view: View) -> Measured:
+    """EVs of which no link was touched by any fault so far (a late loss may be of one that has ended)."""
+    run, retired, healthy = view.run, 0, 0
+    for change in run.ev_changes():
+        if change.new in GOOD_STATES or change.old not in GOOD_STATES:
+            continue
+        retired += 1
+        path = run.path_of(change.flow, change.ev)
+        healthy += not any(fault.since_ns <= change.t_ns and not path.isdisjoint(fault.links) for fault in run.faults)
+    return healthy, retired
 
 
 EXPECTATIONS = {
@@ -128,6 +195,7 @@ EXPECTATIONS = {
             "fraction",
             "at_least",
             _min_of_oracle,
+            of_flows=False,  # what some flows can get depends on the others
         ),
         Expectation(
             "goodput_off_oracle",
@@ -135,6 +203,26 @@ EXPECTATIONS = {
             "fraction",
             "at_most",
             _off_oracle,
+            of_flows=False,
+        ),
+        Expectation(
+            "recovery_within",
+            "time from a fault to the end of the last 200 ms bin in which the flows that it touches have less than "
+            "95 % of their goodput before it, at most",
+            "duration",
+            "at_most",
+            _recovered,
+            none_is_good=True,
+            of_faults=True,
+        ),
+        Expectation(
+            "max_dip",
+            "largest part of the goodput of the flows that a fault touches that is missing in a 200 ms bin, at most",
+            "fraction",
+            "at_most",
+            _dip,
+            none_is_good=True,
+            of_faults=True,
         ),
         Expectation(
             "rerouted_within",
@@ -143,6 +231,7 @@ EXPECTATIONS = {
             "at_most",
             _rerouted,
             none_is_good=True,
+            of_faults=True,
         ),
         Expectation(
             "packets_lost_per_qp",
@@ -152,6 +241,17 @@ EXPECTATIONS = {
             _losses_per_qp,
             none_is_good=True,
             excused_by="drops",  # a slow sender or receiver holds the window back: it sends less, and loses no more
+            of_faults=True,
+        ),
+        Expectation(
+            "packets_lost",
+            "packets that all flows together lost by one fault, at most",
+            "count",
+            "at_most",
+            _losses,
+            none_is_good=True,
+            excused_by="drops",
+            of_faults=True,
         ),
         Expectation(
             "evs_restored_within",
@@ -160,20 +260,37 @@ EXPECTATIONS = {
             "at_most",
             _restored,
             none_is_good=True,
+            of_faults=True,
+        ),
+        Expectation(
+            "healthy_evs_retired",
+            "EVs taken out of use though no fault had touched their path, at most",
+            "count",
+            "at_most",
+            _healthy_retired,
+            excused_by="drops",  # late timers are the machine's, and a transport has to know that
         ),
     )
 }
 
 
-def judge(run: Run, limits: dict[str, float]) -> list[Judged]:
-    """Each expectation with its limit (counts, fractions, ns) against the run, in the scenario's order."""
+def judge(run: Run, limits: Iterable[Limit]) -> list[Judged]:
+    """Each expectation against the run, in the order of the limits; those of a workload against its flows."""
+    views: dict[tuple[int | None, int | None], View] = {}
     judged = []
-    for name, limit in limits.items():
-        row = EXPECTATIONS[name]
-        value, observations = row.measure(run)
-        ok = _holds(row, value, limit)
-        judged.append(Judged(name, row.doc, row.unit, limit, value, observations, ok))
+    for one in limits:
+        place = (one.fault, one.workload)
+        if place not in views:
+            views[place] = View(_narrowed(run, one.workload), one.fault)
+        row = EXPECTATIONS[one.name]
+        value, observations = row.measure(views[place])
+        ok = _holds(row, value, one.limit)
+        judged.append(Judged(one.name, row.doc, row.unit, one.limit, value, observations, ok, one.place))
     return judged
+
+
+def _narrowed(run: Run, workload: int | None) -> Run:
+    return run if workload is None else run.of_flows([flow.name for flow in run.flows if flow.workload == workload])
 
 
 def _holds(row: Expectation, value: float | None, limit: float) -> bool:

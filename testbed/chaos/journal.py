@@ -1,10 +1,12 @@
 """The journal of faults: what is put in is written here first, so that it can be undone exactly, also after a crash.
 
 One file in the lab's state directory, a JSON line per step, appended in one write and synced: `put` before the first
-act, `acted` after it, `undo` before the undoing, `undone` after it. What was put and not undone is active, whatever
-became of the process that put it. The file goes with the lab, so it is the lab's whole history of faults as well.
+act, with what was there before (to restore it), `acted` after it, `undo` before the undoing, `undone` after it. What
+was put and not undone is active, whatever became of the process that put it. The file goes with the lab, so it is the
+lab's whole history of faults as well.
 
-A lock on the file keeps two processes (a run, and `mrclab fault` by hand) from acting on one port at once.
+A lock on the file keeps two processes (a run, and `mrclab fault` by hand) from acting on one port at once. In virtual
+time nothing outlives its process: there `MemoryJournal` serves.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Any
 from testbed.measure.record import Fault
 
 FILE_NAME = "faults.jsonl"
+_DESCRIPTION = ("kind", "target", "end", "by", "links", "damage", "options", "due_ns", "entry")  # fields of Fault
 
 
 class Journal:
@@ -29,6 +32,7 @@ class Journal:
     def __init__(self, lab_dir: Path) -> None:
         self.path = lab_dir / FILE_NAME
         self._faults: dict[int, Fault] = {}
+        self._before: dict[int, list[Any]] = {}
         self._read_bytes = 0
 
     @contextmanager
@@ -41,20 +45,23 @@ class Journal:
         finally:
             os.close(descriptor)
 
-    def put(self, kind: str, target: str, end: str, by: str, now_ns: int) -> int:
-        """A fault is about to be put in. Returns its number, from 1."""
+    def put(self, fault: Fault, before: Sequence[Any]) -> int:
+        """A fault is about to be put in at its `since_ns`. Returns its number, from 1; the one it has is not looked at.
+
+        `before` is what its acts will change, each as it is now: plain values.
+        """
         number = len(self.faults()) + 1
-        what = {"kind": kind, "target": target, "end": end, "by": by}
-        self._append({"step": "put", "fault": number, **what, "t_ns": now_ns})
+        what = {name: getattr(fault, name) for name in _DESCRIPTION}
+        self._append({"step": "put", "fault": number, **what, "t_ns": fault.since_ns, "before": list(before)})
         return number
 
     def acted(self, number: int, since_ns: int, down_ns: int) -> None:
         """It was put in between these two times."""
         self._append({"step": "acted", "fault": number, "since_ns": since_ns, "down_ns": down_ns})
 
-    def undo(self, number: int, now_ns: int) -> None:
-        """It is about to be undone."""
-        self._append({"step": "undo", "fault": number, "t_ns": now_ns})
+    def undo(self, number: int, now_ns: int, due_ns: int | None = None) -> None:
+        """It is about to be undone, which was due at `due_ns`."""
+        self._append({"step": "undo", "fault": number, "t_ns": now_ns, "due_ns": due_ns})
 
     def undone(self, number: int, up_ns: int, until_ns: int) -> None:
         """It was undone between these two times."""
@@ -66,20 +73,20 @@ class Journal:
             number = step["fault"]
             match step["step"]:
                 case "put":
-                    self._faults[number] = Fault(
-                        number=number,
-                        kind=step["kind"],
-                        target=step["target"],
-                        end=step["end"],
-                        since_ns=step["t_ns"],
-                        down_ns=step["t_ns"],
-                        by=step["by"],
-                    )
+                    what = {name: _as_tuples(step[name]) for name in _DESCRIPTION}
+                    self._faults[number] = Fault(number=number, since_ns=step["t_ns"], down_ns=step["t_ns"], **what)
+                    self._before[number] = step["before"]
                 case "acted":
                     self._change(number, since_ns=step["since_ns"], down_ns=step["down_ns"])
+                case "undo":
+                    self._change(number, undo_due_ns=step["due_ns"])
                 case "undone":
                     self._change(number, up_ns=step["up_ns"], until_ns=step["until_ns"])
         return list(self._faults.values())
+
+    def before(self, number: int) -> list[Any]:
+        """What a fault's acts found, one value for each."""
+        return self._before[number]
 
     def active(self) -> list[Fault]:
         """The faults that were put in and not undone, oldest first."""
@@ -116,3 +123,28 @@ class Journal:
             with suppress(json.JSONDecodeError):  # torn by a crash: nothing had been done yet when it was written
                 steps.append(json.loads(line))
         return steps
+
+
+class MemoryJournal(Journal):
+    """A journal that is nowhere but here, for a fabric that ends with its process."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+        self._fresh: list[dict[str, Any]] = []
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else can have it."""
+        yield
+
+    def _append(self, step: dict[str, Any]) -> None:
+        self._fresh.append(step)
+
+    def _new_steps(self) -> list[dict[str, Any]]:
+        steps, self._fresh = self._fresh, []
+        return steps
+
+
+def _as_tuples(value: Any) -> Any:
+    """JSON has only lists; a fault has tuples."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from testbed.chaos.hands import LabHands
 from testbed.chaos.injector import Injector
 from testbed.chaos.interrupt import Interruptible
 from testbed.chaos.journal import Journal
@@ -29,7 +30,7 @@ class KernelStage:
         self.clos = lab.clos
         self.agents = agents
         self.journal = Journal(lab.dir)
-        self.injector = Injector(lab.clos, self.journal, lab.ports)
+        self.injector = Injector(lab.clos, self.journal, LabHands(lab))
         self._interrupt = interrupt
         self._lab = lab
         self._ports = list(named_ports(lab.clos))

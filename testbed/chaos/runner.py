@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,8 @@ class _Runner:
     def record(self, out_dir: Path) -> Run:
         """Do all of it; the recorded run."""
         stage, injector = self._stage, self._stage.injector
+        for kind in {entry.kind for entry in self._scenario.faults}:
+            injector.require(kind)
         injector.undo_all(by="run")  # of a run that was killed
         traffic = Traffic(stage.agents, self._clos)
         traffic.connect(self._flows, transport_options(self._scenario.transport_of(self._clos.spec)))
@@ -175,7 +178,7 @@ class _Runner:
                 acts.pop(0)[1]()
             if now_ns >= collect_ns:
                 collect_ns += every_ns
-                events = [*witness.look(), *collector.collect()]
+                events = [*witness.look(), *collector.collect(but=stage.injector.silent_hosts())]
                 ports.look(now_ns)
                 if self._live is not None:
                     self._live(run, now_ns, events)
@@ -186,17 +189,21 @@ class _Runner:
         numbers: dict[int, int] = {}  # of the timeline -> of the journal
 
         def put(at: int, due: timeline.Due) -> None:
-            numbers[at] = injector.put(due.kind, due.target, due.end, by="run").number
+            case, due_ns = due.case, run.start_ns + due.at_ns
+            numbers[at] = injector.put(
+                due.kind, case.target.text, case.end or None, case.options, by="run", due_ns=due_ns, entry=due.entry
+            ).number
 
-        def undo(at: int) -> None:
+        def undo(at: int, due_ns: int) -> None:
             with suppress(InputError):  # undone by hand
-                injector.undo(numbers[at])
+                injector.undo(numbers[at], due_ns=due_ns)
 
         acts: list[tuple[int, int, Callable[[], None]]] = []
-        for at, due in enumerate(timeline.unroll(self._scenario)):
-            acts.append((run.start_ns + due.at_ns, 1, lambda at=at, due=due: put(at, due)))  # type: ignore[misc]
+        for at, due in enumerate(timeline.unroll(self._scenario, self._clos, self._seed, self._stage.speedup)):
+            acts.append((run.start_ns + due.at_ns, 1, partial(put, at, due)))
             if due.until_ns is not None:
-                acts.append((run.start_ns + due.until_ns, 0, lambda at=at: undo(at)))  # type: ignore[misc]
+                until_ns = run.start_ns + due.until_ns
+                acts.append((until_ns, 0, partial(undo, at, until_ns)))
         acts.sort(key=lambda act: act[:2])
         return [(t_ns, act) for t_ns, _, act in acts if t_ns < run.stop_ns]
 

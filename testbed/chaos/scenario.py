@@ -6,7 +6,7 @@ before anything is started. Every complaint names file and line (`testbed.topolo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,8 +21,10 @@ from pydantic import (
     model_validator,
 )
 
-from testbed.chaos.expectations import EXPECTATIONS
+from testbed.chaos.expectations import EXPECTATIONS, Expectation, Limit
+from testbed.chaos.kinds import KINDS
 from testbed.chaos.kinds.kind import End
+from testbed.chaos.kinds.options import OPTIONS, Option
 from testbed.topology import library, yamlfile
 from testbed.topology.labspec import LabSpec, Transport
 from testbed.topology.units import DurationNs, SizeBytes, parse_fraction
@@ -52,6 +54,17 @@ Load = Annotated[
 ]
 
 
+def _expectations(name: str, doc: str, takes: Callable[[Expectation], bool]) -> Any:
+    """A section with the expectations that make sense at one place of a scenario."""
+    rows: dict[str, Any] = {row.name: row.field() for row in EXPECTATIONS.values() if takes(row)}
+    return create_model(name, __base__=_Section, __doc__=doc, **rows)
+
+
+Expect = _expectations("Expect", "Limits that the run is judged by.", lambda row: True)
+FaultExpect = _expectations("FaultExpect", "Limits for each fault of an entry.", lambda row: row.of_faults)
+FlowExpect = _expectations("FlowExpect", "Limits for each flow of a workload.", lambda row: row.of_flows)
+
+
 class Workload(_Section):
     """Traffic between pairs of hosts, each pair over a queue pair of its own."""
 
@@ -65,38 +78,89 @@ class Workload(_Section):
         default=0.7,
         description="share of the host's line rate (all planes, in payload), or full: as fast as it goes",
     )
+    expect: FlowExpect = Field(  # type: ignore[valid-type]
+        default_factory=FlowExpect, description="what each of its flows is judged by"
+    )
 
 
-class FaultEntry(_Section):
-    """A fault, or with `every` and `count` the same one again and again."""
+def _option_field(option: Option) -> tuple[Any, Any]:
+    """(type, field) of an option in a fault's entry; not given: None."""
+    if option.is_duration:
+        return DurationNs | None, Field(default=None, description=option.doc)
+    parse = BeforeValidator(lambda value: None if value is None else option.parse(value))
+    text = WithJsonSchema({"type": "string", "examples": [option.example]})
+    return Annotated[Any, parse, text], Field(default=None, description=option.doc)
+
+
+_OPTION_FIELDS: dict[str, Any] = {option.name: _option_field(option) for option in OPTIONS.values()}
+_Options: Any = create_model("_Options", __base__=_Section, __doc__="Options of all kinds.", **_OPTION_FIELDS)
+
+
+class FaultEntry(_Options):  # type: ignore[misc]
+    """A fault; with `every` and `count` again and again, or with `mtbf` and `mttr` at random times."""
 
     kind: str = Field(description="what happens, like link-down")
-    target: str = Field(description="the link that it happens to, like p0t0-1:p0t1-3")
-    end: End = Field(default="near", description="the end that is switched off; near is the lower tier")
-    at: DurationNs = Field(description="when, from the start of the traffic")
-    for_: DurationNs | None = Field(default=None, alias="for", description="how long; default: to the end of the run")
+    target: str = Field(description="what it happens to, like p0t0-1:p0t1-3 or 'links tier=t0-t1 plane=0 pick=2'")
+    end: End | None = Field(default=None, description="the end that acts, near being the lower tier")
+    at: DurationNs = Field(default="0 s", description="when (first), from the start of the traffic")  # type: ignore[assignment]
+    for_: DurationNs | None = Field(
+        default=None, alias="for", description="how long; default: the kind's, or to the end of the run"
+    )
     every: DurationNs | None = Field(default=None, description="from one time to the next, with count")
     count: int = Field(default=1, ge=1, le=MAX_FAULTS, description="how many times")
+    jitter: DurationNs | None = Field(default=None, description="each time is earlier or later by up to this much")
+    mtbf: DurationNs | None = Field(
+        default=None, description="mean time from a repair to the next failure of each link, switch or host on its own"
+    )
+    mttr: DurationNs | None = Field(default=None, description="mean time from a failure to its repair, with mtbf")
+    expect: FaultExpect = Field(  # type: ignore[valid-type]
+        default_factory=FaultExpect, description="what each of these faults is judged by"
+    )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that were given, parsed."""
+        return {name: value for name in OPTIONS if (value := getattr(self, name)) is not None}
+
+    @property
+    def lasts_ns(self) -> int | None:
+        """How long each lasts; None: to the end of the run."""
+        return self.for_ if self.for_ is not None or self.kind not in KINDS else KINDS[self.kind].lasts_ns
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether the seed has a say in when or where it happens."""
+        return self.mtbf is not None or self.jitter is not None or "pick=" in self.target
 
     @model_validator(mode="after")
     def _repeats_make_sense(self) -> FaultEntry:
-        problems = []
+        problems = [] if self.mtbf is None and self.mttr is None else list(self._random_problems())
+        if self.mtbf is None and "at" not in self.model_fields_set:
+            problems.append(Problem((), "nothing says when the fault begins", "add at, like 'at: 3 s'"))
         if self.count > 1 and self.every is None:
             problems.append(Problem(("count",), f"count is {self.count}, but nothing says how often", "add every"))
-        if self.count > 1 and self.for_ is None:
+        if self.count > 1 and self.lasts_ns is None:
             problems.append(Problem(("count",), f"count is {self.count}, but the fault never ends", "add for"))
         if self.count == 1 and self.every is not None:
             problems.append(Problem(("every",), "every is given, but count is 1", "add count"))
         if self.for_ == 0:
             problems.append(Problem(("for",), "the fault ends when it begins", "make for longer than 0"))
-        if self.count > 1 and self.every and self.for_ and self.for_ >= self.every:
-            problems.append(Problem(("for",), "the next one begins before this one ends", "make for less than every"))
+        place = ("every",) if self.for_ is None else ("for",)
+        if self.count > 1 and self.every and self.lasts_ns and self.lasts_ns >= self.every:
+            problems.append(Problem(place, "the next one begins before this one ends", "make for less than every"))
         refuse(problems)
         return self
 
-
-_EXPECT_FIELDS: dict[str, Any] = {name: row.field() for name, row in EXPECTATIONS.items()}
-Expect = create_model("Expect", __base__=_Section, __doc__="Limits that the run is judged by.", **_EXPECT_FIELDS)
+    def _random_problems(self) -> Iterator[Problem]:
+        for name, other in (("mtbf", "mttr"), ("mttr", "mtbf")):
+            value = getattr(self, name)
+            if value == 0:
+                yield Problem((name,), f"{name} is 0", "make it longer")
+            if value is not None and getattr(self, other) is None:
+                yield Problem((name,), f"{name} is given without {other}", f"add {other}")
+        for name in ("for", "every", "count", "jitter"):
+            if {"for": "for_"}.get(name, name) in self.model_fields_set:
+                yield Problem((name,), f"{name} says when, and so do mtbf and mttr", f"leave {name} out")
 
 
 class Scenario(_Section):
@@ -121,14 +185,24 @@ class Scenario(_Section):
         return self
 
     @property
-    def limits(self) -> dict[str, float]:
-        """The expectations of the file, by name: counts, fractions, ns."""
-        return {name: limit for name in EXPECTATIONS if (limit := getattr(self.expect, name)) is not None}
+    def limits(self) -> list[Limit]:
+        """The expectations of the file: of the run, of its faults, of the flows of its workloads."""
+        return [
+            *_limits(self.expect),
+            *(limit for number, entry in enumerate(self.faults) for limit in _limits(entry.expect, fault=number)),
+            *(limit for number, work in enumerate(self.workloads) for limit in _limits(work.expect, workload=number)),
+        ]
 
     def transport_of(self, lab: LabSpec) -> Transport:
         """The lab's transport settings with this scenario's overrides."""
         overrides = {name: getattr(self.transport, name) for name in self.transport.model_fields_set}
         return lab.transport.model_copy(update=overrides)
+
+
+def _limits(section: BaseModel, **place: int) -> list[Limit]:
+    """In the table's order; counts, fractions, ns."""
+    values = {name: getattr(section, name) for name in EXPECTATIONS if name in type(section).model_fields}
+    return [Limit(name, limit, **place) for name, limit in values.items() if limit is not None]
 
 
 def load_scenario(path_or_name: str | Path, overrides: Iterable[str] = ()) -> Scenario:

@@ -8,9 +8,10 @@ excuses a wrong byte.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from testbed.chaos.expectations import EXPECTATIONS, judge
+from testbed.chaos.expectations import EXPECTATIONS, Limit, judge
 from testbed.measure.judgement import Judgement, Verdict
 from testbed.measure.record import Run
 
@@ -46,11 +47,11 @@ def overloads(run: Run) -> list[Overload]:
     return [Overload(what, voids) for holds, voids, what in found if holds]
 
 
-def decide(run: Run, limits: dict[str, float]) -> Judgement:
+def decide(run: Run, limits: Iterable[Limit]) -> Judgement:
     """Judge a run by the limits of its scenario (see `expectations.judge`)."""
     judged = judge(run, limits)
-    missed = [row.name for row in judged if not row.ok]
-    excuses = {EXPECTATIONS[name].excused_by for name in missed}
+    missed = [row.title for row in judged if not row.ok]
+    excuses = {EXPECTATIONS[row.name].excused_by for row in judged if not row.ok}
     overloaded = overloads(run)
     machine = [*([run.interrupted] if run.interrupted else []), *(overload.what for overload in overloaded)]
     void = bool(run.interrupted) or any(overload.voids for overload in overloaded)

@@ -7,17 +7,15 @@ could be killed, and the kernel's own ways: a port's carrier is seen at the mome
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from testbed.chaos import check
 from testbed.chaos.injector import Injector
 from testbed.chaos.interrupt import Interruptible
-from testbed.chaos.journal import Journal
+from testbed.chaos.journal import MemoryJournal
 from testbed.chaos.runner import Live, RunResult, play
 from testbed.chaos.scenario import Scenario
+from testbed.chaos.virtual_hands import SimHands
 from testbed.measure.machine import Reading
 from testbed.sim.lab import SimLab
 from testbed.topology import clos
@@ -34,8 +32,8 @@ class VirtualStage:
         self.clos = lab.clos
         self.agents = lab.agents
         self.speedup = speedup
-        self.journal = _MemoryJournal()
-        self.injector = Injector(lab.clos, self.journal, lab.ports, self.now_ns)
+        self.journal = MemoryJournal()
+        self.injector = Injector(lab.clos, self.journal, SimHands(lab), self.now_ns)
         self._events = lab.events
         self._interrupt = interrupt
 
@@ -54,26 +52,6 @@ class VirtualStage:
     def machine(self) -> Reading:
         """No machine takes part."""
         return Reading(0, 0, 0)
-
-
-class _MemoryJournal(Journal):
-    """Nothing in virtual time outlives its process: the steps are kept in memory."""
-
-    def __init__(self) -> None:
-        super().__init__(Path())
-        self._fresh: list[dict[str, Any]] = []
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Nobody else is there."""
-        yield
-
-    def _append(self, step: dict[str, Any]) -> None:
-        self._fresh.append(step)
-
-    def _new_steps(self) -> list[dict[str, Any]]:
-        fresh, self._fresh = self._fresh, []
-        return fresh
 
 
 def simulate(

@@ -22,11 +22,15 @@ class Witness:
         for fault in self._journal.faults():
             if fault.number in self._over:
                 continue
-            for active, t_ns, done_ns in ((True, fault.since_ns, fault.down_ns), (False, fault.up_ns, fault.until_ns)):
+            for active, t_ns, done_ns, due_ns in (
+                (True, fault.since_ns, fault.down_ns, fault.due_ns),
+                (False, fault.up_ns, fault.until_ns, fault.undo_due_ns),
+            ):
                 if t_ns is None or done_ns is None or (fault.number, active) in self._told:
                     continue
                 self._told.add((fault.number, active))
-                events.append(FaultActed(t_ns, fault.number, fault.kind, fault.target, fault.end, active, done_ns))
+                what = (fault.number, fault.kind, fault.target, fault.end)
+                events.append(FaultActed(t_ns, *what, active, done_ns, due_ns))
         for event in events:
             self._recorder.event(event)
         return events

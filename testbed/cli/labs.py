@@ -147,12 +147,12 @@ def status_verb(name: str | None, ports: bool, as_json: bool) -> int:
     if ports:
         _show_ports(name, as_json)
         return 0
-    from testbed.chaos import by_hand
+    from testbed.cli.faults import faults_in_force
     from testbed.lab import lifecycle
     from testbed.lab.running import the_lab
 
     with the_lab(name) as lab:
-        faults = by_hand.active(lab)
+        faults = faults_in_force(lab)
         found = lifecycle.status(lab.name)
 
     def render() -> None:
@@ -161,13 +161,12 @@ def status_verb(name: str | None, ports: bool, as_json: bool) -> int:
             f"  agents: {found.agents_alive} alive"
             + (f", dead: {', '.join(found.agents_dead)}" if found.agents_dead else "")
         )
-        for fault in faults:
-            show(f"  fault {fault.number}: {fault.kind} {fault.target} ({fault.end} end)")
+        for _, text in faults:
+            show(f"  fault {text}")
         for text in (*found.namespaces_missing, *found.differences):
             show(f"  differs: {text}")
 
-    faults_told = [{"number": one.number, "kind": one.kind, "target": one.target, "end": one.end} for one in faults]
-    result(as_json, {**found.as_dict(), "faults": faults_told}, render)
+    result(as_json, {**found.as_dict(), "faults": [told for told, _ in faults]}, render)
     return 0 if found.healthy or faults else 4
 
 

@@ -29,7 +29,7 @@ def show_outcome(outcome: RunResult) -> None:
         show()
     rows = [
         [
-            one.name,
+            one.title,
             judgement.show(one.limit, one.unit),
             judgement.show(one.value, one.unit),
             "ok" if one.ok else "FAILED",

@@ -96,6 +96,12 @@ def create(name: str, sysctls: dict[str, str]) -> None:
         _write_sysctls(sysctls)
 
 
+def write_sysctls(name: str, sysctls: dict[str, str]) -> None:
+    """Write sysctls of a namespace, in their order."""
+    with inside(name):
+        _write_sysctls(sysctls)
+
+
 def read_sysctls(name: str, keys: list[str]) -> dict[str, str]:
     """What the namespace has now; a key that the kernel does not know is left out."""
     found = {}

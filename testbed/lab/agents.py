@@ -51,9 +51,10 @@ def log_path(run_dir: Path, host: str) -> Path:
     return run_dir / "agents" / f"{host}.log"
 
 
-def launch_spec(clos: Clos, run_dir: Path) -> dict[str, Any]:
-    """What `python -m agents.daemon` takes on stdin to start all agents of a lab."""
+def launch_spec(clos: Clos, run_dir: Path, hosts: Iterable[str] | None = None) -> dict[str, Any]:
+    """What `python -m agents.daemon` takes on stdin to start the agents of all hosts of a lab, or of some."""
     spec = clos.spec
+    wanted = clos.hosts if hosts is None else [clos.nodes[host] for host in hosts]
     return {
         "lab": spec.name,
         "nic": {
@@ -81,7 +82,7 @@ def launch_spec(clos: Clos, run_dir: Path) -> dict[str, Any]:
                     for port, link in clos.ports(host.name)
                 ],
             }
-            for host in clos.hosts
+            for host in wanted
         ],
     }
 
@@ -98,12 +99,15 @@ def transport_options(transport: Transport) -> dict[str, Any]:
     }
 
 
-def start(clos: Clos, run_dir: Path) -> dict[str, int]:
-    """Start the agents of all hosts, in their namespaces; their pids by host. All run, or AgentError and none does."""
+def start(clos: Clos, run_dir: Path, hosts: Iterable[str] | None = None) -> dict[str, int]:
+    """Start the agents of all hosts (or of some) in their namespaces; their pids by host.
+
+    All run, or AgentError and none does.
+    """
     try:
         launcher = subprocess.run(
             [sys.executable, "-m", "agents.daemon"],
-            input=json.dumps(launch_spec(clos, run_dir)),
+            input=json.dumps(launch_spec(clos, run_dir, hosts)),
             capture_output=True,
             text=True,
             cwd=_PROJECT,

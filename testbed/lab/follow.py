@@ -6,7 +6,7 @@ page and a terminal can follow the same lab at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Protocol
 
 Fields = dict[str, Any]
@@ -41,10 +41,13 @@ class Follower:
             self._started.add(host)
             self.totals[host] = answer["totals"]
 
-    def read(self) -> Iterator[tuple[str, list[Fields], list[Fields]]]:
-        """(host, new samples, new events), a host that has much more than once. Raises AgentError as above."""
-        totals = {}
-        waiting = list(self._places)
+    def read(self, but: Collection[str] = ()) -> Iterator[tuple[str, list[Fields], list[Fields]]]:
+        """(host, new samples, new events), a host that has much more than once. Raises AgentError as above.
+
+        The hosts in `but` are not asked this time.
+        """
+        totals = dict(self.totals)
+        waiting = [host for host in self._places if host not in but]
         for _ in range(_MAX_ROUNDS):
             answers = self._agents.call_each("collect", {host: self._places[host] for host in waiting})
             for host, answer in answers.items():

@@ -14,6 +14,7 @@ from testbed.fabric.plan import FabricPlan
 from testbed.fabric.portmap import EvUse, PortMap, ev_uses
 from testbed.fabric.ports import Ports
 from testbed.fabric.programs import EVS_MAP, PORTS_MAP
+from testbed.fabric.tables import Tables
 from testbed.lab import state
 from testbed.lab.agents import AgentClient, AgentGroup, socket_path
 from testbed.lab.state import LabState
@@ -55,6 +56,11 @@ class RunningLab:
     def ports(self) -> Ports:
         """Its ports, to be taken down, changed and restored."""
         return Ports(self.kernel, self.plan, lambda: self.port_map)
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The forwarding tables of its switches, to be forgotten and programmed anew."""
+        return Tables(self.kernel, self.plan)
 
     @cached_property
     def port_map(self) -> PortMap:

@@ -11,7 +11,9 @@ and the last within the queues' difference, so that their difference, the time t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 
 from testbed.measure import series
 from testbed.measure.record import GOOD_STATES, Fault, PacketLost, Run
@@ -21,6 +23,7 @@ LATE_LOSS_NS = 200_000_000  # and the longest that a sender may need to see the 
 DIP_LEAD_NS = 100_000_000  # the dip is looked for from so long before the fault ...
 DIP_TAIL_NS = 1_000_000_000  # ... to so long after its end
 CLEAN_NS = 1_000_000_000  # and compared with so much time without a fault
+RESTORED_FRACTION = 0.95  # of that: goodput is restored with the end of the last bin below it
 
 Changes = list[tuple[int, bool]]  # (when, in use from then on)
 
@@ -29,18 +32,25 @@ Changes = list[tuple[int, bool]]  # (when, in use from then on)
 class FaultCost:
     """One fault's figures; None where there is nothing to measure (no packet lost, no EV to restore, no flow).
 
-    `first_loss_s` counts from the fault, `restored_s` from its end, `rerouted_s` from the first drop to the last.
-    `worst_flow_losses` is the largest number of packets that one flow lost.
+    `first_loss_s` and `last_loss_s` count from the fault, `restored_s` from its end, `rerouted_s` from the first drop
+    to the last. `worst_flow_losses` is the largest number of packets that one flow lost. `evs_retired` counts EVs of
+    flows, and planes that ends of flows gave up. The dip is that of the flows that have a path over the fault:
+    `dip_fraction` its depth, `dip_bytes` its area, `recovered_s` its end, from the fault on (0: no bin was low,
+    infinite: the last one still was).
     """
 
     fault: Fault
     packets_lost: int
     worst_flow_losses: int
+    evs_retired: int
     first_loss_s: float | None
+    last_loss_s: float | None
     rerouted_s: float | None
     restored_s: float | None
     evs_not_restored: int
     dip_fraction: float | None
+    dip_bytes: float | None
+    recovered_s: float | None
     dip_bins: int
 
 
@@ -79,9 +89,14 @@ class _History:
         for (link, _, _), changes in planes.items():
             self._by_link.setdefault(link, []).append((frozenset({link}), changes))
 
-    def changes_over(self, link: str) -> list[tuple[frozenset[str], Changes]]:
-        """(links of its path, changes) of each EV that crosses a link, and of each end that gave up a plane for it."""
-        return self._by_link.get(link, [])
+    def losses_over(self, links: Iterable[str]) -> list[PacketLost]:
+        """The losses on paths over some of these links, each once."""
+        return list({id(loss): loss for link in links for loss in self.losses.get(link, [])}.values())
+
+    def changes_over(self, links: Iterable[str]) -> list[tuple[frozenset[str], Changes]]:
+        """(links of its path, changes) of EVs that cross one of these, and of ends that gave up a plane there."""
+        found = {id(changes): (path, changes) for link in links for path, changes in self._by_link.get(link, [])}
+        return list(found.values())
 
 
 def _cost(run: Run, fault: Fault, history: _History) -> FaultCost:
@@ -91,32 +106,36 @@ def _cost(run: Run, fault: Fault, history: _History) -> FaultCost:
     for flow, _ in drops:
         per_flow[flow] = per_flow.get(flow, 0) + 1
     restored_s, missing = _restoration(run, fault, history)
-    dip, bins = _dip(run, fault)
+    dip = _dip(run, fault)
     return FaultCost(
         fault=fault,
         packets_lost=len(drops),
         worst_flow_losses=max(per_flow.values(), default=0),
+        evs_retired=_retired(run, fault, history),
         first_loss_s=(times[0] - fault.since_ns) / 1e9 if times else None,
+        last_loss_s=(times[-1] - fault.since_ns) / 1e9 if times else None,
         rerouted_s=(times[-1] - times[0]) / 1e9 if times else None,
         restored_s=restored_s,
         evs_not_restored=missing,
-        dip_fraction=dip,
-        dip_bins=bins,
+        dip_fraction=dip.fraction,
+        dip_bytes=dip.missing_bytes,
+        recovered_s=dip.recovered_s,
+        dip_bins=dip.bins,
     )
 
 
 def _drops(run: Run, fault: Fault, history: _History) -> list[tuple[str, int]]:
-    """(flow, time of the drop) of the packets whose path crossed the faulted link while it was down."""
+    """(flow, time of the drop) of the packets whose path crossed the fault while it was there."""
     end_ns = run.stop_ns if fault.until_ns is None else fault.until_ns
     earlier_ends = [
         other.until_ns
         for other in run.faults
-        if other.target == fault.target and other.until_ns is not None and other.until_ns <= fault.since_ns
+        if other.until_ns is not None and other.until_ns <= fault.since_ns and set(other.links) & set(fault.links)
     ]
     begin_ns = max([fault.since_ns - run.of_lab(IN_FLIGHT_NS), *earlier_ends])
     return [
         (loss.flow, max(loss.sent_ns, fault.since_ns))
-        for loss in history.losses.get(fault.target, [])
+        for loss in history.losses_over(fault.links)
         if begin_ns <= loss.sent_ns <= end_ns and loss.t_ns >= fault.since_ns
     ]
 
@@ -131,8 +150,9 @@ def _restoration(run: Run, fault: Fault, history: _History) -> tuple[float | Non
         return None, 0
     back_ns: list[int] = []
     missing = 0
-    for path, changes in history.changes_over(fault.target):
-        taken_ns = [t_ns for t_ns, in_use in changes if not in_use and t_ns <= fault.up_ns + run.of_lab(LATE_LOSS_NS)]
+    late_ns = fault.up_ns + run.of_lab(LATE_LOSS_NS)
+    for path, changes in history.changes_over(fault.links):
+        taken_ns = [t_ns for t_ns, in_use in changes if not in_use and t_ns <= late_ns]
         if not taken_ns:
             continue
         restored_ns = next((t_ns for t_ns, in_use in changes if t_ns > taken_ns[-1] and in_use), None)
@@ -150,24 +170,50 @@ def _restoration(run: Run, fault: Fault, history: _History) -> tuple[float | Non
 def _broken_meanwhile(run: Run, fault: Fault, path: frozenset[str], until_ns: int) -> bool:
     assert fault.up_ns is not None
     return any(
-        other.target in path and other.since_ns < until_ns and (other.until_ns is None or other.until_ns > fault.up_ns)
+        not path.isdisjoint(other.links)
+        and other.since_ns < until_ns
+        and (other.until_ns is None or other.until_ns > fault.up_ns)
         for other in run.faults
         if other.number != fault.number
     )
 
 
-def _dip(run: Run, fault: Fault) -> tuple[float | None, int]:
-    """(largest fraction of the affected flows' goodput missing in a bin, number of bins looked at)."""
-    flows = [flow.name for flow in run.flows_over(fault.target)]
+def _retired(run: Run, fault: Fault, history: _History) -> int:
+    end_ns = run.stop_ns if fault.until_ns is None else fault.until_ns + run.of_lab(LATE_LOSS_NS)
+    return sum(
+        any(not in_use and fault.since_ns <= t_ns <= end_ns for t_ns, in_use in changes)
+        for _, changes in history.changes_over(fault.links)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Dip:
+    """Of the affected flows' goodput: the largest fraction missing in a bin, the bytes missing in all, and when it was
+    back to `RESTORED_FRACTION`, from the fault on; of so many bins."""
+
+    fraction: float | None = None
+    missing_bytes: float | None = None
+    recovered_s: float | None = None
+    bins: int = 0
+
+
+def _dip(run: Run, fault: Fault) -> _Dip:
+    flows = sorted({flow.name for link in fault.links for flow in run.flows_over(link)})
     clean = _clean_second(run, fault)
     if not flows or clean is None:
-        return None, 0
+        return _Dip()
     usual = series.mean_goodput(run, flows, *clean)
     end_ns = min(run.stop_ns, (fault.until_ns or run.stop_ns) + run.of_lab(DIP_TAIL_NS))
-    bins = series.goodput_bins(run, flows, series.run_edges(run, fault.since_ns - run.of_lab(DIP_LEAD_NS), end_ns))
+    edges = series.run_edges(run, fault.since_ns - run.of_lab(DIP_LEAD_NS), end_ns)
+    bins = series.goodput_bins(run, flows, edges)
     if not bins or usual <= 0:
-        return None, 0
-    return max(0.0, 1 - min(bins) / usual), len(bins)
+        return _Dip()
+    missing_bytes = sum(max(0.0, usual - goodput) for goodput in bins) * run.of_lab(series.BIN_NS) / 8e9
+    low = [number for number, goodput in enumerate(bins) if goodput < RESTORED_FRACTION * usual]
+    recovered_s = max(0.0, (edges[low[-1] + 1] - fault.since_ns) / 1e9) if low else 0.0
+    if low and low[-1] == len(bins) - 1:
+        recovered_s = inf
+    return _Dip(max(0.0, 1 - min(bins) / usual), missing_bytes, recovered_s, len(bins))
 
 
 def _clean_second(run: Run, fault: Fault) -> tuple[int, int] | None:

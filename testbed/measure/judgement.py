@@ -27,7 +27,8 @@ def show(value: float | None, unit: Unit) -> str:
 class Judged:
     """One expectation: its limit, what the run did, and the number of observations behind that.
 
-    `value` is None when there was nothing to measure, and infinite for what never happened.
+    `value` is None when there was nothing to measure, and infinite for what never happened. `place` is `faults[0]` or
+    `workloads[1]` for what was asked of those, empty for the run.
     """
 
     name: str
@@ -37,6 +38,12 @@ class Judged:
     value: float | None
     observations: int
     ok: bool
+    place: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name, with its place in front when it is not the run's."""
+        return f"{self.place}.{self.name}" if self.place else self.name
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from testbed.measure.record import Run
 from testbed.topology.capacity import carried
 from testbed.topology.sizes import payload_share
 
+Damage = frozenset[tuple[str, float]]  # (link `p0t0-0:p0t1-1` or direction `p0t0-0>p0t1-1`, what is left of it)
+
 SETTLE_NS = 300_000_000  # after each change, traffic has so long to find its new level before it is held to the oracle
 
 
@@ -28,9 +30,19 @@ class Phase:
 
     start_ns: int
     stop_ns: int
-    down: frozenset[str]
+    damage: Damage
     goodput_bps: float | None
     oracle_bps: float
+
+    @property
+    def down(self) -> list[str]:
+        """The links, and single directions of links, that carry nothing."""
+        return sorted(name for name, left in self.damage if left == 0)
+
+    @property
+    def slow(self) -> dict[str, float]:
+        """The links, and directions, that carry less than usual: what is left of each."""
+        return {name: left for name, left in sorted(self.damage) if left > 0}
 
     @property
     def of_oracle(self) -> float | None:
@@ -44,19 +56,20 @@ def phases(run: Run) -> list[Phase]:
     return [_phase(run, start, stop, oracle) for start, stop in pairwise(_edges(run))]
 
 
-def active(run: Run, t_ns: int) -> frozenset[str]:
-    """The targets of the faults that are active at a time."""
-    return frozenset(
-        fault.target
-        for fault in run.faults
-        if fault.since_ns <= t_ns and (fault.until_ns is None or t_ns < fault.until_ns)
-    )
+def active(run: Run, t_ns: int) -> Damage:
+    """What the faults of a time leave of links, and of directions of links."""
+    left: dict[str, float] = {}
+    for fault in run.faults:
+        if fault.since_ns <= t_ns and (fault.until_ns is None or t_ns < fault.until_ns):
+            for name, fraction in fault.damage:
+                left[name] = min(fraction, left.get(name, 1.0))
+    return frozenset(left.items())
 
 
-def oracle_bps(run: Run, down: frozenset[str]) -> float:
-    """What the fabric could carry of the offered traffic with these links down: payload, sum of all flows."""
+def oracle_bps(run: Run, damage: Damage) -> float:
+    """What the fabric could carry of the offered traffic with this damage: payload, sum of all flows."""
     offered = {(flow.src, flow.dst): inf if flow.full else flow.offered_bps / payload_share() for flow in run.flows}
-    return carried(run.clos, offered, dict.fromkeys(down, 0.0)).total_payload_bps
+    return carried(run.clos, offered, dict(damage)).total_payload_bps
 
 
 def _edges(run: Run) -> list[int]:
@@ -66,10 +79,10 @@ def _edges(run: Run) -> list[int]:
     return sorted(t_ns for t_ns in times if run.measured_from_ns <= t_ns <= run.stop_ns)
 
 
-def _phase(run: Run, start_ns: int, stop_ns: int, oracle: Callable[[frozenset[str]], float]) -> Phase:
-    down = active(run, start_ns)
+def _phase(run: Run, start_ns: int, stop_ns: int, oracle: Callable[[Damage], float]) -> Phase:
+    damage = active(run, start_ns)
     flows = [flow.name for flow in run.flows]
     settled_ns = start_ns + run.of_lab(SETTLE_NS)
     long_enough = stop_ns - settled_ns >= run.of_lab(series.BIN_NS)
     goodput_bps = series.mean_goodput(run, flows, settled_ns, stop_ns) if long_enough else None
-    return Phase(start_ns, stop_ns, down, goodput_bps, oracle(down))
+    return Phase(start_ns, stop_ns, damage, goodput_bps, oracle(damage))

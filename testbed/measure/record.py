@@ -7,9 +7,10 @@ namespaces, so that an agent's event and a fault can be compared), or virtual on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from agents.wire import ev as entropy
 from testbed.measure.ports import PortCount
@@ -20,12 +21,16 @@ GOOD_STATES = frozenset({"GOOD", "SKIP"})  # of an EV that carries traffic; ever
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Traffic from `src` to `dst`; `offered_bps` is payload, `full` that the sender goes as fast as it can."""
+    """Traffic from `src` to `dst`; `offered_bps` is payload, `full` that the sender goes as fast as it can.
+
+    `workload` is the number of the scenario's entry that it comes from.
+    """
 
     src: str
     dst: str
     offered_bps: float
     full: bool = False
+    workload: int = 0
 
     @property
     def name(self) -> str:
@@ -108,7 +113,10 @@ class QpFailed(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class FaultActed(RunEvent):
-    """A fault was put in (`active`) or undone; the act began at `t_ns` and was done at `done_ns`."""
+    """A fault was put in (`active`) or undone; the act began at `t_ns` and was done at `done_ns`.
+
+    `due_ns` is when the timeline wanted it, None for what a person did.
+    """
 
     fault: int
     kind: str
@@ -116,6 +124,7 @@ class FaultActed(RunEvent):
     end: str
     active: bool
     done_ns: int
+    due_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,10 @@ class Fault:
     """A fault as it really was: `since_ns` before the first act, `until_ns` after the last act of its undoing.
 
     `down_ns` and `up_ns` are the other ends of these two acts. `until_ns` and `up_ns` are None while it lasts.
-    `by` is `run` (of the scenario) or `hand`.
+    `due_ns` and `undo_due_ns` are when the timeline wanted them. `by` is `run` (of the scenario) or `hand`. `end` is
+    empty for kinds that have none, `links` are all that the fault touches, `damage` what it leaves of links or of a
+    direction of them (for the capacity oracle). `options` has the kind's options with their values; `entry` is the
+    number of the scenario's entry that it comes from.
     """
 
     number: int
@@ -135,6 +147,17 @@ class Fault:
     up_ns: int | None = None
     until_ns: int | None = None
     by: str = "run"
+    links: tuple[str, ...] = ()
+    damage: tuple[tuple[str, float], ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
+    due_ns: int | None = None
+    undo_due_ns: int | None = None
+    entry: int | None = None
+
+
+def at_end(end: str) -> str:
+    """` at its near end`, ` at both ends`, for people; empty for faults of kinds without ends."""
+    return "" if not end else " at both ends" if end == "both" else f" at its {end} end"
 
 
 @dataclass(slots=True)
@@ -204,6 +227,15 @@ class Run:
     def of_lab(self, duration_ns: int) -> int:
         """What takes so long on the lab takes this long in this run."""
         return round(duration_ns / self.speedup)
+
+    def of_flows(self, names: Collection[str]) -> Run:
+        """The same run as these flows saw it: their samples, totals and events, and all faults."""
+        return replace(
+            self,
+            flows=[flow for flow in self.flows if flow.name in names],
+            totals={name: totals for name, totals in self.totals.items() if name in names},
+            events=[event for event in self.events if getattr(event, "flow", None) in (None, *names)],
+        )
 
     def seconds(self, t_ns: int) -> float:
         """Seconds since the start of the traffic."""

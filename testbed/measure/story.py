@@ -20,9 +20,11 @@ from testbed.measure.record import (
     QpFailed,
     Run,
     RunEvent,
+    at_end,
 )
 from testbed.topology.clos import Clos, t1_name
 
+_CUTS = frozenset({"link-down", "link-flap"})  # kinds that switch one link off
 Topic = Literal["fault", "loss", "path", "plane", "failure"]
 
 
@@ -53,11 +55,15 @@ def tell(run: Run, events: Sequence[RunEvent]) -> list[Line]:
 
 
 def _fault(run: Run, event: FaultActed) -> Iterator[Line]:
+    cut = event.target in run.clos.links and event.kind in _CUTS
     if not event.active:
-        yield Line(event.t_ns, f"LINK BACK  {event.target}", "fault")
+        words = f"LINK BACK  {event.target}" if cut else f"OVER       {event.kind} {event.target}"
+        yield Line(event.t_ns, words, "fault")
         return
-    ends = "both ends" if event.end == "both" else f"its {event.end} end"
-    yield Line(event.t_ns, f"LINK CUT   {event.target}, switched off at {ends}", "fault")
+    if not cut:
+        yield Line(event.t_ns, f"FAULT      {event.kind} {event.target}{at_end(event.end)}", "fault")
+        return
+    yield Line(event.t_ns, f"LINK CUT   {event.target}, switched off{at_end(event.end)}", "fault")
     stalled = _kernel_paths_over(run.clos, event.target)
     if stalled:
         yield Line(

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from testbed.measure import evmap, faults, phases, ports, series
 from testbed.measure.judgement import Judgement, show
-from testbed.measure.record import CarrierChanged, EvChanged, FaultActed, PortChanged, QpFailed, Run, RunEvent
+from testbed.measure.record import CarrierChanged, EvChanged, FaultActed, PortChanged, QpFailed, Run, RunEvent, at_end
 from testbed.report import figures, page, summary
 from testbed.topology.units import format_duration, format_rate
 
@@ -92,7 +92,7 @@ def _event_row(run: Run, event: RunEvent) -> _EventRow | None:
     """A line for people; None for what would only be noise in a list (each lost packet)."""
     match event:
         case FaultActed(active=active):
-            what = f"{event.kind} {event.target} ({event.end} end) {'put in' if active else 'undone'}"
+            what = f"{event.kind} {event.target}{at_end(event.end)} {'put in' if active else 'undone'}"
         case CarrierChanged():
             what = f"{event.host}: carrier of plane {event.plane} {'is back' if event.up else 'is lost'}"
         case PortChanged():

@@ -2,8 +2,11 @@
 
 `flows[].goodput_bps` covers the measured time (after the warm-up); `min_bin` is the lowest 200 ms bin. In `faults`,
 `at_s` and `for_s` are what really happened, `first_loss_s` counts from the fault, `rerouted_s` from the first drop to
-the last, `restored_s` from the end of the fault until all EVs that it took carry traffic again. `ports` is what the
-fabric's own ports counted, 0 `counted` where they do not; `notable` are those that marked, trimmed or dropped.
+the last, `restored_s` from the end of the fault until all EVs that it took carry traffic again. `recovered_s` is from
+the fault to the end of the last 200 ms bin with less than 95 % of the usual goodput of the flows that it touches (0: no
+bin was; null also when the last one was). `late_s` is how late the fault came, null when it was put in by hand.
+`ports` is what the fabric's own ports counted, 0 `counted` where they do not; `notable` are those that marked, trimmed
+or dropped.
 """
 
 from __future__ import annotations
@@ -57,6 +60,7 @@ def _expectation(row: Judged) -> dict[str, Any]:
     value = None if row.value is None or math.isinf(row.value) else row.value / scale
     return {
         "name": row.name,
+        "of": row.place or "run",
         "limit": row.limit / scale,
         "value": value,
         "ok": row.ok,
@@ -99,15 +103,23 @@ def _fault(run: Run, cost: faults.FaultCost) -> dict[str, Any]:
         "kind": fault.kind,
         "target": fault.target,
         "end": fault.end,
+        "options": dict(fault.options),
+        "links": list(fault.links),
         "by": fault.by,
         "at_s": round(run.seconds(fault.since_ns), 9),
         "for_s": None if fault.until_ns is None else round((fault.until_ns - fault.since_ns) / 1e9, 9),
+        "late_s": None if fault.due_ns is None else round((fault.since_ns - fault.due_ns) / 1e9, 9),
         "first_loss_s": cost.first_loss_s,
+        "last_loss_s": cost.last_loss_s,
         "rerouted_s": cost.rerouted_s,
         "restored_s": cost.restored_s,
         "evs_not_restored": cost.evs_not_restored,
+        "evs_retired": cost.evs_retired,
         "packets_lost": cost.packets_lost,
+        "worst_flow_losses": cost.worst_flow_losses,
         "dip_fraction": None if cost.dip_fraction is None else round(cost.dip_fraction, 4),
+        "dip_bytes": None if cost.dip_bytes is None else round(cost.dip_bytes),
+        "recovered_s": None if cost.recovered_s is None or math.isinf(cost.recovered_s) else round(cost.recovered_s, 9),
     }
 
 
@@ -115,7 +127,8 @@ def _phase(run: Run, phase: phases.Phase) -> dict[str, Any]:
     return {
         "from_s": round(run.seconds(phase.start_ns), 9),
         "to_s": round(run.seconds(phase.stop_ns), 9),
-        "down": sorted(phase.down),
+        "down": phase.down,
+        "slow": phase.slow,
         "goodput_bps": None if phase.goodput_bps is None else round(phase.goodput_bps),
         "oracle_bps": round(phase.oracle_bps),
     }

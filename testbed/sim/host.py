@@ -21,6 +21,8 @@ from testbed.topology.sizes import ETHERNET_HEADER_BYTES
 PORT_QUEUE_BYTES = 2 * 4400  # back-pressure on the kernel lab holds a NIC's queue to about two packets
 _MAX_WAKES_AT_ONE_TIME = 1000
 
+_FOREVER_NS = 1 << 63
+
 
 class StuckTimer(AssertionError):
     """The NIC or a workload asks again and again to be woken at a time that has come."""
@@ -66,6 +68,16 @@ class SimHost:
         """No CPU for this host for so long: it neither receives nor sends, and sees no timer and no carrier."""
         self._stalled_until = max(self._stalled_until, self._events.now + for_ns)
         self._events.at(self._stalled_until, self._resume)
+
+    def pause(self) -> None:
+        """No CPU until `go_on`."""
+        self._stalled_until = _FOREVER_NS
+
+    def go_on(self) -> None:
+        """The pause is over."""
+        if self._stalled_until == _FOREVER_NS:
+            self._stalled_until = 0
+            self._resume()
 
     def settle(self) -> None:
         """After anything happened to the NIC: take its events, send what it has, note its next timer."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from testbed.sim.events import EventList
@@ -56,7 +56,7 @@ class Link:
     ) -> None:
         """`deliver` takes what arrives at the far end."""
         self.counts: Counter[str] = Counter()
-        self._cable = cable
+        self._made_of = self._cable = cable
         self._rough = cable.rough
         self._events = events
         self._rng = rng
@@ -77,6 +77,14 @@ class Link:
         marks_all = port.ecn and not port.kmax_bytes
         trims_all = port.trimming and port.trim_at_bytes < _ANY_PACKET_BYTES
         self._examines_all = marks_all or trims_all or port.limit_bytes < _ANY_PACKET_BYTES
+
+    def set_delay(self, delay_ns: int, jitter_ns: int) -> None:
+        """The cable takes so much longer, more or less by up to the jitter; 0 for both: as it was made."""
+        made = self._made_of
+        self._cable = replace(made, delay_ns=made.delay_ns + max(0, delay_ns - jitter_ns))
+        if jitter_ns:
+            self._cable = replace(self._cable, reorder=1.0, reorder_ns=2 * jitter_ns)
+        self._rough = self._cable.rough
 
     def depth_bytes(self) -> int:
         """Bytes in the queue, with what is left of the packet that is being sent."""

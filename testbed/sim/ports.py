@@ -46,6 +46,10 @@ class SimPorts:
         link = self._network.port(port)
         link.set_port(replace(link.port, **settings))
 
+    def delay(self, port: Port, delay_ns: int, jitter_ns: int) -> None:
+        """What leaves by the port takes so much longer, more or less by up to the jitter; 0 for both: as made."""
+        self._network.port(port).set_delay(delay_ns, jitter_ns)
+
     def restore(self, port: Port, *names: str) -> None:
         """Give these settings, or without names all, back what the lab file says."""
         wanted = planned(self._clos, port, self._link_of(port))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from testbed.chaos.kinds.kind import Act, End, Kind, ports_of
-from testbed.topology.clos import Link
+from testbed.chaos.kinds.acts import Act, Down
+from testbed.chaos.kinds.kind import Case, Kind
 
 
-def _acts(link: Link, end: End) -> tuple[Act, ...]:
-    return tuple(Act(port, "down") for port in ports_of(link, end))
+def acts(case: Case) -> tuple[Act, ...]:
+    """Switch the ports off; shared by the kinds that are this one in larger numbers."""
+    return tuple(Down(port) for port in case.ports)
 
 
 KIND = Kind(
     name="link-down",
     doc="switches the port at the near, the far or both ends off; the other end loses carrier and nothing crosses",
-    acts=_acts,
+    takes="links",
+    acts=acts,
+    end="near",
 )

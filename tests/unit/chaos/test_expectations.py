@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from testbed.chaos.expectations import EXPECTATIONS, judge
+from testbed.chaos.expectations import EXPECTATIONS, Limit, judge
 from testbed.measure.judgement import Judged
 from testbed.measure.record import QpFailed, Run
 from tests.unit.measure import handmade
@@ -12,7 +12,7 @@ from tests.unit.measure.handmade import PLANE_BPS, ev_change, fault, loss, ns
 
 
 def judged(run: Run, name: str, limit: float) -> Judged:
-    (row,) = judge(run, {name: limit})
+    (row,) = judge(run, [Limit(name, limit)])
     return row
 
 
@@ -56,6 +56,20 @@ def eleven_losses(run: Run) -> None:
     run.events += [loss(3.01 + i * 1e-3) for i in range(11)]
 
 
+def stall(run: Run) -> None:
+    slow = handmade.run(rate=lambda flow, plane, t_s: PLANE_BPS * (0.7 if 3 <= t_s < 3.5 else 1))
+    run.received = slow.received
+
+
+def lasting_stall(run: Run) -> None:
+    slow = handmade.run(rate=lambda flow, plane, t_s: PLANE_BPS * (0.7 if t_s >= 3 else 1))
+    run.received = slow.received
+
+
+def healthy_ev_retired(run: Run) -> None:
+    run.events += [ev_change(3.02, "ASSUMED_BAD", ev=handmade.OTHER_EV)]
+
+
 def slow_healing(run: Run) -> None:
     run.events += [ev_change(3.02, "ASSUMED_BAD"), ev_change(4.5, "GOOD")]
 
@@ -74,6 +88,11 @@ MISSES: list[tuple[str, float, Callable[[Run], None], float]] = [
     ("goodput_off_oracle", 0.05, more_than_possible, 0.2),
     ("rerouted_within", 100e6, losses_for_half_a_second, 500e6),
     ("packets_lost_per_qp", 10, eleven_losses, 11),
+    ("packets_lost", 10, eleven_losses, 11),
+    ("max_dip", 0.2, stall, 0.3),
+    ("recovery_within", 400e6, stall, 500e6),
+    ("recovery_within", 400e6, lasting_stall, float("inf")),
+    ("healthy_evs_retired", 0, healthy_ev_retired, 1),
     ("evs_restored_within", 400e6, slow_healing, 500e6),
     ("evs_restored_within", 400e6, no_healing, float("inf")),
 ]
@@ -113,4 +132,5 @@ def test_without_any_traffic_goodput_is_missed_and_not_met_by_silence() -> None:
 
 
 def test_rows_come_in_the_scenarios_order() -> None:
-    assert [row.name for row in judge(quiet(), {"qp_errors": 0, "bytes_wrong": 0})] == ["qp_errors", "bytes_wrong"]
+    limits = [Limit("qp_errors", 0), Limit("bytes_wrong", 0)]
+    assert [row.name for row in judge(quiet(), limits)] == ["qp_errors", "bytes_wrong"]

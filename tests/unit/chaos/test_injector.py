@@ -1,88 +1,106 @@
-"""Faults on ports: journal first, counted per port, undone in reverse, also after errors and crashes.
-
-The ports here are a set in memory; tests/kernel has the real ones.
-"""
+"""Faults put in and undone: journal first, overlapping as they should, also after errors and crashes."""
 
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.chaos.injector import Injector
-from testbed.chaos.journal import Journal
-from testbed.chaos.kinds.kind import End
-from testbed.topology.clos import Port
-from testbed.topology.errors import InputError
+from testbed.chaos.journal import Journal, MemoryJournal
+from testbed.chaos.kinds import KINDS
+from testbed.chaos.kinds.kind import SHAPES, End
+from testbed.chaos.kinds.options import OPTIONS
+from testbed.topology.errors import InputError, MissingError
+from testbed.topology.targets import resolve
 from tests.unit.chaos import scenarios
+from tests.unit.chaos.fabric_in_memory import FabricInMemory
 
 LINK = "p0t0-0:p0t1-1"
 OTHER = "h0:p1t0-0"
 CLOS = scenarios.small_lab()
-
-
-class Switchboard:
-    """Ports that only remember whether they are down; `broken` ones refuse."""
-
-    def __init__(self, journal: Journal) -> None:
-        self.down: set[str] = set()
-        self.broken: set[str] = set()
-        self.acts: list[str] = []
-        self._journal = journal
-
-    def take_down(self, port: Port) -> None:
-        assert self._journal.active(), "acted before the journal knew"
-        self._act("down", port)
-        self.down.add(port.node)
-
-    def bring_up(self, port: Port) -> None:
-        assert self._journal.active(), "the journal forgot it before it was undone"
-        self._act("up", port)
-        self.down.discard(port.node)
-
-    def _act(self, what: str, port: Port) -> None:
-        if port.node in self.broken:
-            raise OSError(f"{port.node} refuses")
-        self.acts.append(f"{what} {port.node}")
+HERE = [kind for kind in KINDS.values() if not kind.needs_netem]
 
 
 class Bench:
-    """An injector with its journal and switchboard, and a clock that ticks with each look at it."""
+    """An injector with its journal and fabric, and a clock that ticks with each look at it."""
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
-        self.folder = folder
-        self.journal = Journal(folder)
-        self.ports = Switchboard(self.journal)
-        self.injector = Injector(CLOS, self.journal, self.ports, clock=count(1).__next__)
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.fabric = FabricInMemory(journal)
+        self.injector = Injector(CLOS, journal, self.fabric, clock=count(1).__next__)
+
+    def ports_down(self) -> set[str]:
+        ports = {port.ifindex: port.node for link in CLOS.links.values() for port in link.ends()}
+        return {ports[int(key[1])] for key in self.fabric.now if key[0] == "down"}
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+    return Bench(Journal(tmp_path))
+
+
+def example_of(kind_name: str) -> str:
+    """A target in the small lab that a kind can happen to."""
+    shape = KINDS[kind_name].takes
+    return {"host": "host h1", "t1": "switch p0t1-1", "nic-transceiver": "transceiver h1"}.get(
+        shape, SHAPES[shape][1].replace("h3 ev 0x10002", "h1 ev 0x1")
+    )
 
 
 @pytest.mark.parametrize(("end", "nodes"), [("near", {"p0t0-0"}), ("far", {"p0t1-1"}), ("both", {"p0t0-0", "p0t1-1"})])
 def test_link_down_switches_off_the_ends_it_names(bench: Bench, end: End, nodes: set[str]) -> None:
-    fault = bench.injector.put("link-down", LINK, end, by="run")
-    assert bench.ports.down == nodes
+    fault = bench.injector.put("link-down", LINK, end, by="run", due_ns=1, entry=3)
+    assert bench.ports_down() == nodes
     assert fault.since_ns < fault.down_ns
-    undone = bench.injector.undo(fault.number)
-    assert bench.ports.down == set()
+    assert (fault.links, fault.damage, fault.entry, fault.due_ns) == ((LINK,), ((LINK, 0.0),), 3, 1)
+    undone = bench.injector.undo(fault.number, due_ns=9)
+    assert bench.ports_down() == set()
     assert undone.up_ns is not None and undone.until_ns is not None
     assert fault.down_ns < undone.up_ns < undone.until_ns
     assert bench.journal.faults() == [undone]
 
 
+@pytest.mark.parametrize("kind", HERE, ids=lambda kind: kind.name)
+def test_every_kind_changes_the_fabric_and_leaves_it_as_it_was(kind: object, bench: Bench) -> None:
+    name = kind.name  # type: ignore[attr-defined]
+    fault = bench.injector.put(name, example_of(name), by="hand")
+    assert bench.fabric.now
+    assert fault.links
+    bench.injector.undo(fault.number)
+    assert bench.fabric.now == {}
+
+
 def test_a_port_that_two_faults_hold_comes_back_with_the_last(bench: Bench) -> None:
     first = bench.injector.put("link-down", LINK, "both", by="run")
-    second = bench.injector.put("link-down", LINK, "near", by="hand")
-    assert bench.ports.acts == ["down p0t0-0", "down p0t1-1"]
+    second = bench.injector.put("t1-power-loss", "switch p0t1-1", by="hand")
+    assert len([act for act in bench.fabric.acts if act[1][0] == "down"]) == 3  # the link's port at the T1 only once
     bench.injector.undo(first.number)
-    assert bench.ports.down == {"p0t0-0"}
+    assert bench.ports_down() == {"p0t1-1"}
     bench.injector.undo(second.number)
-    assert bench.ports.down == set()
+    assert bench.ports_down() == set()
+
+
+def test_settings_that_two_faults_hold_go_back_to_what_the_one_before_made_of_them(bench: Bench) -> None:
+    key = ("change", CLOS.links[LINK].a.ifindex, "loss")
+    bench.fabric.now[key] = 0.001  # somebody's own setting
+    numbers = [bench.injector.put("loss", LINK, "near", {"loss": loss}, by="run").number for loss in (0.1, 0.2, 0.3)]
+    assert bench.fabric.now[key] == 0.3
+    bench.injector.undo(numbers[1])
+    assert bench.fabric.now[key] == 0.3
+    bench.injector.undo(numbers[2])
+    assert bench.fabric.now[key] == 0.1
+    bench.injector.undo(numbers[0])
+    assert bench.fabric.now[key] == 0.001
+
+
+def test_the_acts_of_a_kind_are_undone_in_reverse(bench: Bench) -> None:
+    fault = bench.injector.put("t1-reboot", "switch p0t1-1", by="run")
+    bench.injector.undo(fault.number)
+    restored = [key for what, key in bench.fabric.acts if what == "restore"]
+    assert restored[-1] == ("blank", "p0t1-1")  # ports first, tables afterwards
 
 
 def test_undo_all_goes_backwards_and_leaves_what_others_put_in(bench: Bench) -> None:
@@ -91,32 +109,58 @@ def test_undo_all_goes_backwards_and_leaves_what_others_put_in(bench: Bench) -> 
     bench.injector.put("link-down", LINK, "far", by="run")
     undone = bench.injector.undo_all(by="run")
     assert [fault.number for fault in undone] == [3, 2]
-    assert bench.ports.down == {"p1t0-0"}
+    assert bench.ports_down() == {"p1t0-0"}
     assert [fault.by for fault in bench.injector.active()] == ["hand"]
     bench.injector.undo_all()
-    assert bench.ports.down == set()
+    assert bench.ports_down() == set()
 
 
-def test_another_process_undoes_what_a_killed_one_left(bench: Bench) -> None:
-    number = bench.journal.put("link-down", LINK, "near", "run", 1)  # killed between the journal and the act
-    other = Injector(CLOS, Journal(bench.folder), bench.ports, clock=count(100).__next__)
-    assert [fault.number for fault in other.undo_all()] == [number]
-    assert bench.ports.acts == ["up p0t0-0"]  # bringing up what is up changes nothing
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_another_process_undoes_what_a_killed_one_left_half_done(bench: Bench, tmp_path: Path) -> None:
+    original = bench.fabric.do
+
+    def killed_at_the_third(act: object) -> None:
+        if len(bench.fabric.acts) == 2:
+            raise Killed
+        original(act)  # type: ignore[arg-type]
+
+    bench.fabric.do = killed_at_the_third  # type: ignore[method-assign]
+    bench.injector._undo = lambda *_: None  # type: ignore[method-assign, assignment, return-value]
+    with pytest.raises(Killed):
+        bench.injector.put("ecn-mark-all", LINK, by="run")
+    assert len(bench.fabric.now) == 2
+    other = Injector(CLOS, Journal(tmp_path), bench.fabric, clock=count(100).__next__)
+    assert [fault.kind for fault in other.undo_all()] == ["ecn-mark-all"]
+    assert bench.fabric.now == {}
     assert other.active() == []
 
 
 def test_when_the_kernel_refuses_half_of_it_the_other_half_is_taken_back(bench: Bench) -> None:
-    bench.ports.broken.add("p0t1-1")
+    bench.fabric.broken.add("p0t1-1")
     with pytest.raises(OSError, match="refuses"):
         bench.injector.put("link-down", LINK, "both", by="run")
-    bench.ports.broken.clear()
+    bench.fabric.broken.clear()
     bench.injector.undo_all()
-    assert bench.ports.down == set()
+    assert bench.ports_down() == set()
 
 
-def test_unknown_names_put_nothing_into_the_journal(bench: Bench) -> None:
-    with pytest.raises(InputError, match="no fault kind 'link-up'"):
-        bench.injector.put("link-up", LINK, "near", by="hand")
+@pytest.mark.parametrize(
+    ("kind", "target", "error", "says"),
+    [
+        ("link-up", LINK, InputError, "no fault kind 'link-up'"),
+        ("link-down", "p0t0-0:p0t1-9", InputError, "did you mean"),
+        ("t1-reboot", "switch p0t0-0", InputError, "happens to T1 switches"),
+        ("delay", LINK, MissingError, "netem"),
+    ],
+)
+def test_what_is_no_fault_or_cannot_be_puts_nothing_into_the_journal(
+    bench: Bench, kind: str, target: str, error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        bench.injector.put(kind, target, by="hand")
     assert bench.journal.faults() == []
 
 
@@ -128,26 +172,39 @@ def test_undoing_what_is_not_in_says_what_is(bench: Bench) -> None:
         bench.injector.undo(4)
 
 
-puts = st.tuples(st.sampled_from([LINK, OTHER]), st.sampled_from(["near", "far", "both"]))
-steps = st.lists(st.one_of(puts, st.integers(0, 20)), max_size=20)
+def test_hosts_whose_agents_stand_still_are_known(bench: Bench) -> None:
+    bench.injector.put("agent-pause", "host h2", by="hand")
+    fault = bench.injector.put("agent-restart", "host h1", by="run")
+    assert bench.injector.silent_hosts() == {"h1", "h2"}
+    bench.injector.undo(fault.number)
+    assert bench.injector.silent_hosts() == {"h2"}
 
 
-@settings(max_examples=40, derandomize=True, deadline=None)
+puts = st.tuples(st.sampled_from([kind.name for kind in HERE]), st.integers(0, 3), st.sampled_from(["near", "far"]))
+steps = st.lists(st.one_of(puts, st.integers(0, 20)), max_size=25)
+LOSSES = [OPTIONS["loss"].parse(text) for text in ("1%", "2%", "3%", "4%")]
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
 @given(steps)
-def test_a_port_is_down_exactly_while_some_fault_names_it(
-    tmp_path_factory: pytest.TempPathFactory, todo: list[tuple[str, End] | int]
-) -> None:
-    bench = Bench(tmp_path_factory.mktemp("faults"))
+def test_whatever_overlaps_the_latest_stands_and_nothing_is_left(todo: list[tuple[str, int, End] | int]) -> None:
+    bench = Bench(MemoryJournal())
+    made = {("change", CLOS.links[LINK].a.ifindex, "loss"): 0.5}
+    bench.fabric.now = dict(made)
     for step in todo:
         active = bench.injector.active()
         if isinstance(step, tuple):
-            bench.injector.put("link-down", *step, by="run")
+            name, number, end = step
+            kind = KINDS[name]
+            options = {"loss": LOSSES[number]} if "loss" in kind.defaults else {}
+            bench.injector.put(name, example_of(name), end if kind.end else None, options, by="run")
         elif active:
             bench.injector.undo(active[step % len(active)].number)
-        wanted = set()
+        wanted = dict(made)
         for fault in bench.injector.active():
-            link = CLOS.links[fault.target]
-            wanted |= {"near": {link.a.node}, "far": {link.b.node}, "both": {link.a.node, link.b.node}}[fault.end]
-        assert bench.ports.down == wanted
+            kind = KINDS[fault.kind]
+            case = kind.case(resolve(CLOS, fault.target, Random(0)), fault.end or None, dict(fault.options))  # type: ignore[arg-type]
+            wanted |= {act.key: getattr(act, "value", True) for act in kind.acts(case)}
+        assert bench.fabric.now == wanted
     bench.injector.undo_all()
-    assert bench.ports.down == set()
+    assert bench.fabric.now == made

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from testbed.chaos import verdict
+from testbed.chaos.expectations import Limit
 from testbed.measure.record import Machine, Run
 from tests.unit.measure import handmade
 
-LIMITS = {"bytes_wrong": 0.0, "undelivered_messages": 0.0}
+LIMITS = [Limit("bytes_wrong", 0.0), Limit("undelivered_messages", 0.0)]
 
 
 def on_a_machine(**figures: float) -> Run:
@@ -79,11 +80,11 @@ def test_slowness_does_not_excuse_packets_sent_into_a_dead_path() -> None:
     run.faults = [handmade.fault(3, 4)]
     run.events += [handmade.loss(3.01 + i * 1e-3) for i in range(11)]
     run.totals["h0>h2"].messages_delivered = 0
-    judgement = verdict.decide(run, {**LIMITS, "packets_lost_per_qp": 10})
+    judgement = verdict.decide(run, [*LIMITS, Limit("packets_lost_per_qp", 10)])
     assert (judgement.verdict, judgement.reasons) == ("fail", ["undelivered_messages", "packets_lost_per_qp"])
     assert len(judgement.warnings) == 2
     run.machine.softnet_drops = 1  # but these may be among them
-    assert verdict.decide(run, {"packets_lost_per_qp": 10}).verdict == "invalid"
+    assert verdict.decide(run, [Limit("packets_lost_per_qp", 10)]).verdict == "invalid"
 
 
 def test_a_wrong_byte_fails_on_any_machine() -> None:

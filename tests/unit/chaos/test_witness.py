@@ -6,14 +6,14 @@ import pytest
 
 from testbed.chaos.journal import Journal
 from testbed.chaos.witness import Witness
-from testbed.measure.record import FaultActed
+from testbed.measure.record import Fault, FaultActed
 from testbed.measure.recorder import Recorder
 from tests.unit.measure import handmade
 from tests.unit.measure.handmade import LINK, NIC_LINK, ns
 
 
 def put(journal: Journal, target: str, at_s: float, by: str = "run") -> int:
-    number = journal.put("link-down", target, "near", by, ns(at_s))
+    number = journal.put(Fault(0, "link-down", target, "near", ns(at_s), ns(at_s), by=by), [None])
     journal.acted(number, ns(at_s), ns(at_s + 0.001))
     return number
 

@@ -69,7 +69,20 @@ def _samples(flow: str, rate: Rate, planes: int) -> list[Received]:
 def fault(at_s: float, until_s: float | None, target: str = LINK, number: int = 1, by: str = "run") -> Fault:
     """A link-down whose acts took no time."""
     until_ns = None if until_s is None else ns(until_s)
-    return Fault(number, "link-down", target, "near", ns(at_s), ns(at_s), until_ns, until_ns, by)
+    return Fault(
+        number,
+        "link-down",
+        target,
+        "near",
+        ns(at_s),
+        ns(at_s),
+        until_ns,
+        until_ns,
+        by,
+        links=(target,),
+        damage=((target, 0.0),),
+        entry=0,
+    )
 
 
 def loss(sent_s: float, ev: int = EV, flow: str = "h0>h2", after_s: float = 0.05) -> PacketLost:

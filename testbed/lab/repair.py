@@ -1,0 +1,111 @@
+"""`repair`: what a lab lacks of its plan is put back, object by object, and dead agents are started anew.
+
+Nothing here needs the lab to be whole but its namespaces and links: a port that was removed by hand, or a namespace,
+takes what hung on it with it; then the lab has to be built again, and `repair` says so. What is there though it is not
+planned is named and left alone: somebody put it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from testbed.fabric import apply, messages, netns, observe
+from testbed.fabric.netlink import KernelError
+from testbed.fabric.plan import NodePlan
+from testbed.lab import agents, lock, processes, state
+from testbed.lab.running import RunningLab, open_lab
+from testbed.topology.errors import InvalidRunError
+
+# Sections whose objects are created or replaced by the same request that made them.
+_REPLACED = frozenset({"interfaces", "addresses", "neighbours", "routes", "sids"})
+_UNEXPECTED = "unexpected"
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What `repair` did, in words, and what still is not as planned."""
+
+    lab: str
+    mended: list[str] = field(default_factory=list)
+    agents_started: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return asdict(self)
+
+
+def repair(name: str) -> Repaired:
+    """Make a lab that is up as it was planned. Call it when no fault is in force: those are differences too.
+
+    Raises InputError when the lab is busy or not up, InvalidRunError when a namespace or link is gone.
+    """
+    with lock.exclusive(name, "mrclab repair"), open_lab(name) as lab:
+        _refuse_ruins(lab)
+        wrong = observe.differences(lab.plan, lab.kernel, lab.port_map)
+        for node in {item.node for item in wrong}:
+            _mend(lab, lab.plan.nodes[node], [item for item in wrong if item.node == node])
+        dead = [host for host, pid in lab.agent_pids.items() if not processes.is_alive(pid)]
+        if dead:
+            restart_agents(name, dead)
+        left = [str(item) for item in observe.differences(lab.plan, lab.kernel, lab.port_map)]
+        mended = [text for item in wrong if (text := str(item)) not in left]
+        return Repaired(name, mended, dead, left)
+
+
+def restart_agents(name: str, hosts: Iterable[str]) -> None:
+    """Start the agents of these hosts, where none answers, and record them. Raises AgentError."""
+    found = state.require_up(name)
+    missing = [host for host in hosts if not _answers(found, host)]
+    if not missing:
+        return
+    with open_lab(name) as lab:
+        found.agents |= agents.start(lab.clos, found.directory, missing)
+    found.save()
+
+
+def _answers(found: state.LabState, host: str) -> bool:
+    try:
+        with agents.AgentClient(agents.socket_path(found.directory, host)) as client:
+            client.call("hello")
+    except agents.AgentError:
+        return False
+    return True
+
+
+def _refuse_ruins(lab: RunningLab) -> None:
+    there = netns.names()
+    gone = [node.namespace for node in lab.plan.nodes.values() if node.namespace not in there]
+    if not gone:
+        gone = [
+            f"{node.node}'s {item.device}"
+            for node in lab.plan.nodes.values()
+            for item in _missing_interfaces(lab, node)
+        ]
+    if gone:
+        more = f" (and {len(gone) - 1} more)" if gone[1:] else ""
+        raise InvalidRunError(f"{gone[0]} is gone{more}", f"build the lab anew: mrclab down {lab.name}, then up")
+
+
+def _missing_interfaces(lab: RunningLab, node: NodePlan) -> list[Any]:
+    there = {item.device for item in observe.node(lab.kernel, node.node).interfaces}
+    return [item for item in node.interfaces if item.device not in there]
+
+
+def _mend(lab: RunningLab, node: NodePlan, wrong: list[observe.Difference]) -> None:
+    """Put back what a node lacks, section by section; what the kernel refuses stays a difference."""
+    sections = {item.section for item in wrong if item.reason != _UNEXPECTED}
+    if "sysctls" in sections:
+        netns.write_sysctls(node.namespace, node.sysctls)
+    if sections & _REPLACED:
+        lab.kernel[node.node].send(apply.node_requests(node))
+    if "ports" in sections:
+        apply.set_ports(node, lab.port_map)
+    if "classes" in sections:  # as the other queue objects they are not made anew here, but their rates are set
+        index = {item.device: item.ifindex for item in node.interfaces}
+        classes = [messages.htb_class(item, index[item.device], change=True) for item in node.classes]
+        with suppress(KernelError):  # some are not there at all
+            lab.kernel[node.node].send(classes)
