@@ -77,7 +77,12 @@ def _losses(losses: list[PacketLost]) -> Iterator[Line]:
     if losses:
         flows = {loss.flow for loss in losses}
         last_ns = max(loss.t_ns for loss in losses)
-        yield Line(last_ns, f"{len(losses)} packets lost by {len(flows)} flows, sent again over other paths", "loss")
+        lost = f"{_counted(len(losses), 'packet')} lost by {_counted(len(flows), 'flow')}"
+        yield Line(last_ns, f"{lost}, sent again over other paths", "loss")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _evs(changes: list[EvChanged]) -> Iterator[Line]:

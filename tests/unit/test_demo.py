@@ -33,6 +33,6 @@ def test_events_are_told_in_the_order_of_time() -> None:
     )
     told_s = [float(line.split()[0]) for line in story if line.split()[0] != "("]
     assert told_s == sorted(told_s)
-    words = ["LINK CUT", "retired by h0>h2", "1 packets lost by 1 flows", "LINK BACK"]
+    words = ["LINK CUT", "retired by h0>h2", "1 packet lost by 1 flow,", "LINK BACK"]
     places = [next(number for number, line in enumerate(story) if word in line) for word in words]
     assert places == sorted(places)
