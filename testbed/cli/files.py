@@ -15,7 +15,7 @@ _SCENARIO_KEYS = {"workloads", "faults", "expect", "duration"}  # a lab file has
 @click.argument("file")
 @json_option
 def validate_verb(file: str, as_json: bool) -> None:
-    """Check a lab file or a scenario FILE, and every error is a line with file and line number."""
+    """Check a lab file or a scenario. Every error is a line with file and line number."""
     kind, name, parts = _scenario(file) if _is_scenario(file) else _lab(file)
     result(as_json, {"kind": kind, "name": name, "ok": True}, lambda: show(f"{kind} {name} is right: {parts}"))
 
@@ -52,7 +52,7 @@ def _lab(file: str) -> tuple[str, str, str]:
 @click.command("schema")
 @click.argument("what", type=click.Choice(["lab", "scenario"]), default="lab")
 def schema_verb(what: str) -> None:
-    """The JSON schema of lab files (default) or of scenario files, for editors: each key with its meaning."""
+    """The JSON schema of lab files, or of scenario files. It is for editors: each key with its meaning."""
     import json
 
     from testbed.chaos import scenario

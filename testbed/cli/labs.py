@@ -71,7 +71,7 @@ def up_line(made: UpResult) -> str:
 @click.option("--dry-run", is_flag=True, help="Print what would be made, and make nothing.")
 @json_option
 def up_verb(lab: str, dry_run: bool, as_json: bool) -> None:
-    """Bring up LAB: a lab file, or the name of one in topologies/ (default: demo)."""
+    """Bring up a lab. LAB is a lab file, or the name of one in topologies/ (default: demo)."""
     if dry_run:
         _dry_run(lab, as_json)
         return
@@ -121,7 +121,7 @@ def _dry_run(lab: str, as_json: bool) -> None:
 @click.argument("name", default="demo")
 @json_option
 def down_verb(name: str, as_json: bool) -> None:
-    """Remove the lab NAME (default: demo) and everything it made, also after a crash."""
+    """Remove the lab NAME and all it made, also after a crash. NAME is demo where none is given."""
     from testbed.lab import lifecycle, state
 
     with phases(quiet=as_json) as progress:
@@ -143,7 +143,7 @@ def _state(lab: LabStatus) -> str:
 )
 @json_option
 def status_verb(name: str | None, ports: bool, as_json: bool) -> int:
-    """Compare the lab NAME (default: the one that is up) with its plan, and list the faults in force."""
+    """Compare a lab with its plan, and list its faults. Without NAME: the lab that is up."""
     if ports:
         _show_ports(name, as_json)
         return 0
@@ -204,7 +204,7 @@ def _show_ports(name: str | None, as_json: bool) -> None:
 @click.command("list")
 @json_option
 def list_verb(as_json: bool) -> None:
-    """The labs of this machine, and the lab files and scenarios that come with mrclab."""
+    """The labs that are up, and the lab files and scenarios there are."""
     from testbed.lab import lifecycle
     from testbed.topology import library
 

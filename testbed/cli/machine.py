@@ -13,7 +13,7 @@ from testbed.cli.output import json_option, result, say, show, table
 @click.command("doctor")
 @json_option
 def doctor_verb(as_json: bool) -> int:
-    """What this machine has and lacks for a lab, and the command that mends each lack."""
+    """What this machine has and lacks. Each lack comes with the command that mends it."""
     from testbed import doctor
 
     rows = doctor.checks("up")

@@ -12,7 +12,7 @@ from testbed.cli.faults import lab_option
 @click.command("cli")
 @click.argument("name", required=False)
 def cli_verb(name: str | None) -> None:
-    """Mininet's prompt over the lab NAME (default: the one that is up): `h0 ping h5`, `links`, `pingall`."""
+    """Mininet's prompt over a lab: `h0 ping h5`, `links`, `pingall`. Without NAME: the lab that is up."""
     from testbed.lab import mininet_view
     from testbed.lab.running import the_lab
 
@@ -25,7 +25,7 @@ def cli_verb(name: str | None) -> None:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @lab_option
 def exec_verb(node: str, command: tuple[str, ...], lab_name: str | None) -> int:
-    """Run COMMAND in NODE, like `mrclab exec h0 -- ping -c 1 h5`; leaves with its exit code.
+    """Run COMMAND in NODE, and leave with its exit code. Like `mrclab exec h0 -- ping -c 1 h5`.
 
     A word that is a host's name becomes that host's address.
     """

@@ -45,7 +45,7 @@ def _told(way: Trace) -> dict[str, object]:
 @click.option("--lab", help="A lab that is up, or a lab file; default: the one that is up, else demo.")
 @json_option
 def trace_verb(src: str, dst: str, ev: int | None, probe: bool, lab: str | None, as_json: bool) -> int:
-    """The uSIDs and nodes of the paths from host SRC to host DST; `*` marks the one of ordinary tools such as ping."""
+    """The uSIDs and nodes of the paths from host SRC to host DST. `*` marks the one of ordinary tools such as ping."""
     from testbed.topology.trace import trace, traces
 
     fabric = _fabric(lab)
@@ -107,7 +107,7 @@ def _show_proof(fabric: Clos, way: Trace, as_json: bool) -> int:
 @click.argument("lab", required=False)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="svg", show_default=True)
 def graph_verb(lab: str | None, form: str) -> None:
-    """Draw LAB (one that is up, or a lab file; default: the one that is up, else demo) on stdout."""
+    """Draw a lab on stdout. LAB is one that is up, or a lab file; default: the one that is up, else demo."""
     from testbed.topology import graph
 
     draw = {"svg": graph.to_svg, "dot": graph.to_dot, "mermaid": graph.to_mermaid, "json": graph.to_json}[form]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--planes", type=int, default=8, show_default=True, help="Planes, with one port of each NIC in each.")
 @json_option
 def plan_verb(hosts: int, radix: int, planes: int, as_json: bool) -> None:
-    """Two tiers in planes against three tiers in one: switches, links, optics, and what a dead link costs."""
+    """Two tiers in planes against three tiers in one, on paper. Switches, links, optics, and what a dead link costs."""
     from testbed.topology.planner import plan
 
     planned = plan(hosts, radix, planes)

@@ -75,7 +75,7 @@ def _percent(value: float | None) -> str:
 def run_verb(
     scenario: str, lab_name: str | None, seed: int | None, out: Path | None, overrides: tuple[str, ...], as_json: bool
 ) -> int:
-    """Run SCENARIO (a file, or a name in scenarios/), and judge it. Brings its lab up if it is not."""
+    """Run SCENARIO on its lab, and judge it. A file, or a name in scenarios/; brings the lab up if it is not."""
     from testbed.chaos import check
     from testbed.chaos.runner import run_scenario
     from testbed.chaos.scenario import load_scenario

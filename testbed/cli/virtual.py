@@ -31,7 +31,7 @@ def sim_verb(
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Run SCENARIO in virtual time: the same agents, ports, faults and verdict, and the same seed is the same run."""
+    """Run SCENARIO in virtual time, without root. The same agents, ports, faults and verdict; same seed, same run."""
     from testbed.chaos.scenario import load_scenario
     from testbed.chaos.virtual import simulate
     from testbed.topology.labfile import load_lab

@@ -22,7 +22,7 @@ DEFAULT_PORT = 8420
     help="Where runs go; default: runs.",
 )
 def web_verb(name: str | None, host: str, port: int | None, out: Path) -> None:
-    """Serve the live page of lab NAME (default: the one that is up), or the replay of a run's folder.
+    """Serve the live page of a lab, or the replay of a run's folder. Without NAME: the lab that is up.
 
     Whoever has the printed address may change the lab; without the token in it the page can only be looked at.
     """
@@ -42,7 +42,7 @@ def web_verb(name: str | None, host: str, port: int | None, out: Path) -> None:
 @click.argument("name", required=False)
 @click.option("--for", "seconds", type=click.FloatRange(min=0), help="End after so many seconds.")
 def watch_verb(name: str | None, seconds: float | None) -> None:
-    """Watch lab NAME (default: the one that is up) in the terminal: goodput, EVs, faults, events. Ctrl-C ends it."""
+    """A lab live in the terminal: goodput, EVs, faults, events. Without NAME: the lab that is up. Ctrl-C ends it."""
     from testbed.web import terminal
 
     terminal.watch(name, seconds)

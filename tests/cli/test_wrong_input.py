@@ -127,3 +127,9 @@ def test_a_full_disk_is_told_in_words(mrclab: Mrclab) -> None:
 def test_a_shell_completes_verbs(mrclab: Mrclab) -> None:
     asked = {"_MRCLAB_COMPLETE": "bash_complete", "COMP_WORDS": "mrclab val", "COMP_CWORD": "1"}
     assert mrclab(env={**os.environ, **asked}).stdout == "plain,validate\n"
+
+
+def test_help_shows_each_verb_in_a_whole_line(mrclab: Mrclab) -> None:
+    listed = mrclab("--help").stdout.partition("Commands:")[2].strip().splitlines()
+    assert len(listed) > 10
+    assert not [line for line in listed if line.endswith("...")]
