@@ -13,15 +13,16 @@ from random import Random
 from typing import Any, Literal, overload
 
 from agents.memory import MemoryTable, Region
-from agents.mrc.config import BASE_RTT_NS, MrcConfig
+from agents.mrc.config import BASE_RTT_NS, MAX_EVS, MrcConfig
 from agents.mrc.endpoint import Endpoint
 from agents.mrc.ev_set import path_of
 from agents.mrc.peer import Peer
+from agents.mrc.profile import EvProfile
 from agents.mrc.qp import MrcQueuePair
 from agents.roce.config import RoceConfig
 from agents.roce.qp import RoceQueuePair
 from agents.transport import Datagram, Event, QueuePair
-from agents.wire import address, ev
+from agents.wire import address, ev, psn
 from agents.wire.frame import PathTemplate
 from agents.wire.headers import ENDPOINT_QP
 from agents.wire.packet import DEFAULT_UDP_PORT, WireError, parse
@@ -113,7 +114,13 @@ class Nic:
 
     @overload
     def create_qp(
-        self, peer_host: int, *, transport: Literal["mrc"] = "mrc", options: MrcConfig | None = None
+        self,
+        peer_host: int,
+        *,
+        transport: Literal["mrc"] = "mrc",
+        options: MrcConfig | None = None,
+        qpn: int | None = None,
+        ev_profile: EvProfile | None = None,
     ) -> MrcQueuePair: ...
     @overload
     def create_qp(
@@ -124,34 +131,54 @@ class Nic:
         self, peer_host: int, *, transport: str, options: MrcConfig | RoceConfig | None = None
     ) -> QueuePair: ...
     def create_qp(
-        self, peer_host: int, *, transport: str = "mrc", options: MrcConfig | RoceConfig | None = None
+        self,
+        peer_host: int,
+        *,
+        transport: str = "mrc",
+        options: MrcConfig | RoceConfig | None = None,
+        qpn: int | None = None,
+        ev_profile: EvProfile | None = None,
     ) -> QueuePair:
         """A queue pair to another host, not yet connected; `options` (of its transport) default to this fabric's times.
 
+        `qpn`: a number that was reserved; `ev_profile`: where MRC's EVs come from, otherwise the options say.
         Raises ValueError for a host that is not there, an unknown transport, or settings that cannot work.
         """
         if peer_host == self.config.host:
             raise ValueError(f"host {peer_host} is this host; a queue pair needs another one")
         peer = self._peer(peer_host)
         queue_pair: QueuePair
+        number = self.reserve_qpn() if qpn is None else qpn
         if transport == "mrc" and not isinstance(options, RoceConfig):
-            queue_pair = mrc = self._mrc_qp(peer, options or self._defaults)
+            queue_pair = mrc = self._mrc_qp(number, peer, options or self._defaults, ev_profile)
             peer.queue_pairs.append(mrc)
         elif transport == "roce" and not isinstance(options, MrcConfig):
-            queue_pair = self._roce_qp(peer, options or self.roce_config())
+            queue_pair = self._roce_qp(number, peer, options or self.roce_config())
         elif transport in TRANSPORTS:
             raise ValueError(f"these are not the options of {transport}")
         else:
             raise ValueError(f"no transport is called {transport!r}; there are: {', '.join(TRANSPORTS)}")
-        self._next_qpn += 1
         self.queue_pairs[queue_pair.qpn] = queue_pair
         self._peer_of[queue_pair.qpn] = peer
         self._turns.append(queue_pair)
         return queue_pair
 
-    def _mrc_qp(self, peer: Peer, options: MrcConfig) -> MrcQueuePair:
+    def reserve_qpn(self) -> int:
+        """A number for a queue pair that is made later."""
+        self._next_qpn += 1
+        return self._next_qpn - 1
+
+    def draw_psn(self) -> int:
+        """A PSN to start with."""
+        return self._rng.randrange(psn.MODULUS)
+
+    def create_ev_profile(self, profile_id: int) -> EvProfile:
+        """A profile in INIT for the paths that leave this NIC's rack."""
+        return EvProfile(profile_id, self.config.planes, self._uplinks(self.config.t1s_per_plane), self._rng)
+
+    def _mrc_qp(self, qpn: int, peer: Peer, options: MrcConfig, profile: EvProfile | None) -> MrcQueuePair:
         return MrcQueuePair(
-            self._next_qpn,
+            qpn,
             peer,
             options,
             payload_mtu=self.config.payload_mtu,
@@ -159,14 +186,15 @@ class Nic:
             memory=self.memory,
             endpoint=self._endpoint,
             rng=self._rng,
+            profile=profile,
         )
 
-    def _roce_qp(self, peer: Peer, options: RoceConfig) -> RoceQueuePair:
+    def _roce_qp(self, qpn: int, peer: Peer, options: RoceConfig) -> RoceQueuePair:
         path = peer.any_ev(self._ports_up)
         if path is None:
             raise ValueError(f"no plane is up to host {peer.host}; a RoCE queue pair needs its path at once")
         return RoceQueuePair(
-            self._next_qpn,
+            qpn,
             peer.host,
             peer.template(path),
             options,
@@ -187,6 +215,7 @@ class Nic:
         peer = self._peer_of.pop(qpn)
         if isinstance(queue_pair, MrcQueuePair):
             peer.queue_pairs.remove(queue_pair)
+            queue_pair.close()
 
     # What the driver calls
 
@@ -227,6 +256,11 @@ class Nic:
         for queue_pair in self.queue_pairs.values():
             queue_pair.set_port_up(port, up, now)
         self._endpoint.port_changed(port, up, [peer for peer in self._peers.values() if peer.queue_pairs], now)
+
+    @property
+    def max_evs(self) -> int:
+        """How many EVs a queue pair can have in use."""
+        return MAX_EVS
 
     @property
     def ports_up(self) -> int:
@@ -297,12 +331,16 @@ class Nic:
                 host,
                 address.host_address(host),
                 planes=config.planes,
-                uplinks=1 if self._same_t0(host) else config.t1s_per_plane,
+                uplinks=self._uplinks(1 if self._same_t0(host) else config.t1s_per_plane),
                 make_template=lambda value: self._template(host, value),
                 rng=self._rng,
                 hold_ns=self._defaults.initial_rtt_ns,
             )
         return peer
+
+    def _uplinks(self, paths: int) -> int:
+        """Different EVs per plane: one for each path; where the fabric hashes, and EVs are entropy, all there are."""
+        return paths if self.config.source_routed else address.MAX_T1_PER_PLANE
 
     def _peer_at(self, source: bytes) -> Peer | None:
         host = address.host_number(source)

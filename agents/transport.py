@@ -96,9 +96,10 @@ class EvChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class QpFailed(Event):
-    """The queue pair is in error and will send nothing more."""
+    """The queue pair is in error and will send nothing more; `refused`: the peer would not let it write there."""
 
     why: str
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from agents.mrc.ev_set import Ev, EvSet, choose
 from agents.mrc.ev_state import USABLE, Cause, State
 from agents.mrc.peer import Peer
 from agents.mrc.probing import Prober
+from agents.mrc.profile import EvProfile
 from agents.mrc.requester import Requester
 from agents.mrc.responder import Responder
 from agents.mrc.reverse import ReverseSet
@@ -52,8 +53,12 @@ class MrcQueuePair(QueuePair):
         memory: MemoryTable,
         endpoint: Endpoint,
         rng: Random,
+        profile: EvProfile | None = None,
     ) -> None:
-        """`own_ports_up`: bit mask. Raises ValueError when the configuration cannot work with this NIC."""
+        """`own_ports_up`: bit mask; `profile` says which EVs, instead of `config`.
+
+        Raises ValueError when the configuration or the profile cannot work with this NIC.
+        """
         self.qpn = qpn
         self.config = config
         self.peer = peer
@@ -68,13 +73,17 @@ class MrcQueuePair(QueuePair):
         self.remote_qpn = None
         self._failed = False
         self._events: list[Event] = []
-        values, turns = choose(peer.planes, peer.uplinks, config.evs_per_plane, rng)
+        self._profile = profile
+        if profile is None:
+            values, turns = choose(peer.planes, peer.uplinks, config.evs_per_plane, rng)
+        else:
+            values, turns = profile.choose(peer.uplinks)
         self._evs = EvSet(
             [[Ev(value, peer.template(value)) for value in plane] for plane in values],
             turns,
             rng,
             on_change=self._ev_changed,
-            min_active=config.ev_min_active,
+            min_active=config.ev_min_active if profile is None else profile.min_active,
             retire=config.retire_evs,
             skip_ns=config.skip_ns,
         )
@@ -87,6 +96,8 @@ class MrcQueuePair(QueuePair):
         )  # fmt: skip
         self._responder = Responder(qpn, config, memory, peer.planes, self.counters, self.refused, self._events.append)
         self.bytes_received_by_port = self._responder.bytes_by_port
+        if profile is not None:
+            profile.attach(self)
 
     def connect(self, remote_qpn: int, remote_psn: int) -> None:
         """The far end: its number and its first PSN. Raises QpStateError when connected already."""
@@ -95,6 +106,11 @@ class MrcQueuePair(QueuePair):
         self.remote_qpn = remote_qpn
         self._requester.connect(remote_qpn)
         self._responder.connect(remote_psn)
+
+    def close(self) -> None:
+        """The queue pair is no more: its EV profile may change."""
+        if self._profile is not None:
+            self._profile.detach(self)
 
     @property
     def idle(self) -> bool:
@@ -271,12 +287,17 @@ class MrcQueuePair(QueuePair):
             self.counters.evs_skipped += 1
         if old not in USABLE or new not in USABLE:
             self._events.append(EvChanged(self.qpn, now, ev.value, old.value, new.value, why.value))
+            if self._profile is not None:
+                self._profile.changed(self.qpn, ev.value, new)
         if new is State.ASSUMED_BAD:
             self._prober.retired(ev, now)
         elif old is State.ASSUMED_BAD:
             self._prober.released(ev, now)
 
     def _notice_failure(self, now: int) -> None:
-        if self._requester.failed is not None and not self._failed:
+        if self._failed:
+            return
+        why = self._requester.failed or self._responder.failed
+        if why is not None:
             self._failed = True
-            self._events.append(QpFailed(self.qpn, now, self._requester.failed))
+            self._events.append(QpFailed(self.qpn, now, why, self._requester.refused))

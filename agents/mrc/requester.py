@@ -36,7 +36,7 @@ _NOT_TAKEN = {
 
 
 class Requester:
-    """Sends; all times in ns. `failed` says why it has stopped for good, once it has."""
+    """Sends; all times in ns. `failed` says why it has stopped for good, once it has; `refused`: the peer wanted it."""
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class Requester:
     ) -> None:
         """`mtu`: payload bytes of a full packet. `suspect_cleared` hears of a retired EV that did deliver after all."""
         self.failed: str | None = None
+        self.refused = False
         self._qpn = qpn
         self._config = config
         self._mtu = mtu
@@ -142,6 +143,7 @@ class Requester:
         """Take a refusal in; False for reasons that have no meaning here, and for packets that were never sent."""
         if nack.reason == NackReason.UNEXP_EVENT:
             self.failed = "the peer refused a packet: no such memory, or no right to write there"
+            self.refused = True
             return True
         number = psn.unwrap(nack.psn, self._board.una - 1)
         if number >= self._next_psn:

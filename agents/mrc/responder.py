@@ -5,6 +5,9 @@ When a SACK goes out [MRC 1.0]: enough new bytes, BTH.A, a retransmission, a dup
 is no timer. A mark is echoed on the very EV that met it; of several on one EV that come in one go, once. A packet that
 the fabric trimmed is answered by a NACK at once. It has no ICRC, so nothing else follows from what it says.
 
+A WRITE to where the peer may not write ends the connection, as in RC: from then on nothing is taken, and every packet
+is answered with the reason, since the first answer may be lost.
+
 An immediate is handed up when everything before it has arrived, in the order of RQMSN, which counts the WRITEs with
 one; until then it is stashed, `max_wimm` of them at most. A number that cannot be is the end of the connection.
 Which PSNs it reports: see `arrivals`. Bytes are written exactly once; immediates are handed up in the order of sending.
@@ -43,6 +46,7 @@ class Responder:
     ) -> None:
         """`refused` counts what was not taken, by reason."""
         self.bytes_by_port = [0] * ports
+        self.failed: str | None = None  # why nothing is taken any more
         self.due = False  # whether `poll` has something
         self._qpn = qpn
         self._config = config
@@ -77,6 +81,9 @@ class Responder:
         """Place the packet of a WRITE."""
         arrivals = self._arrivals
         number = psn.unwrap(packet.psn, arrivals.cack)
+        if self.failed is not None:
+            self._refuse("failed", NackReason.UNEXP_EVENT, packet, body)
+            return
         if packet.trimmed:
             self._on_trimmed(number, packet, body)
             return
@@ -85,12 +92,15 @@ class Responder:
         try:
             buffer, offset = self._memory.slot(body.rkey, body.address, size)
         except AccessError:
+            self.failed = "the peer would write where it may not"
             self._refuse("access", NackReason.UNEXP_EVENT, packet, body)
             return
         before = arrivals.cack
         if body.immediate is not None and arrivals.what(number) is Arrival.NEW:
             refusal = self._cannot_stash(body.rqmsn)
             if refusal is not None:
+                if refusal is NackReason.UNEXP_EVENT:
+                    self.failed = f"the peer sent an immediate with the number {body.rqmsn}, which cannot be"
                 self._refuse("immediate", refusal, packet, body)
                 return
         arrival = arrivals.take(number)

@@ -7,7 +7,7 @@ The T0 uplink is the T1's number, because each T0 has one link to each T1 of its
 
 from __future__ import annotations
 
-_SOURCE_PORT_BASE = 0xC000
+SOURCE_PORT_BASE = 0xC000
 _SPARE_HIGH_BITS = 5
 _SPARE_LOW_BITS = 14
 MAX_SPARE = (1 << _SPARE_HIGH_BITS + _SPARE_LOW_BITS) - 1
@@ -18,7 +18,7 @@ def make(plane: int, uplink: int, spare: int = 0) -> int:
     if not 0 <= plane < 8 or not 0 <= uplink < 256 or not 0 <= spare <= MAX_SPARE:
         raise ValueError(f"no EV for plane {plane}, uplink {uplink}, spare {spare}")
     high = plane << 13 | uplink << 5 | spare >> _SPARE_LOW_BITS
-    return high << 16 | _SOURCE_PORT_BASE | spare & (1 << _SPARE_LOW_BITS) - 1
+    return high << 16 | SOURCE_PORT_BASE | spare & (1 << _SPARE_LOW_BITS) - 1
 
 
 def plane_of(ev: int) -> int:

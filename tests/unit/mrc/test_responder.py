@@ -131,13 +131,14 @@ def test_beyond_the_window_is_refused_and_not_written() -> None:
     assert not any(receiver.region.buffer) and receiver.refused == {"window": 1}
 
 
-def test_wrong_key_is_fatal_and_does_not_count_as_arrived() -> None:
+def test_wrong_key_is_fatal_and_nothing_is_taken_afterwards() -> None:
     receiver = Receiver()
     receiver.write(0, rkey=receiver.region.rkey ^ 1)
     (report,) = receiver.reports()
     assert isinstance(report, Nack) and report.reason == NackReason.UNEXP_EVENT
     receiver.write(0)
-    assert receiver.counters.packets_received == 1
+    assert receiver.counters.packets_received == 0 and not any(receiver.region.buffer)
+    assert reasons(receiver) == [NackReason.UNEXP_EVENT], "again, in case the first was lost"
 
 
 def immediates(receiver: Receiver) -> list[int]:
