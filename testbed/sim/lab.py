@@ -87,17 +87,21 @@ class SimLab:
         sim_host.listeners.append(lambda event: self.log.append((host, event)))
         return SimulatedHost(host_name(host), agent, sim_host, self.events)
 
-    def start_flows(self, pairs: Iterable[tuple[int, int]], *, load_bps: int | None) -> None:
-        """write_bw from src to dst of each pair: payload bits per second, None for as fast as possible."""
-        started = [self._flow(src, dst, load_bps) for src, dst in pairs]
+    def start_flows(self, pairs: Iterable[tuple[int, int]], *, load_bps: int | None, slots: int = _SLOTS) -> None:
+        """write_bw from src to dst of each pair: payload bits per second, None for as fast as possible.
+
+        At most `slots` messages of 32 KB are under way. A lost packet holds all behind its message back, so that what
+        the flow can send while a loss is repaired has to fit.
+        """
+        started = [self._flow(src, dst, load_bps, slots) for src, dst in pairs]
         self.flows += started
         for flow in started:
             self.hosts[flow.src].settle()
 
-    def _flow(self, src: int, dst: int, load_bps: int | None) -> LabFlow:
+    def _flow(self, src: int, dst: int, load_bps: int | None, slots: int) -> LabFlow:
         near, far = self._agents[src].agent, self._agents[dst].agent
         sending = near.create_qp(dst, self._options, 1)
-        receiving = far.create_qp(src, self._options, _MESSAGE_BYTES * _SLOTS)
+        receiving = far.create_qp(src, self._options, _MESSAGE_BYTES * slots)
         near.nic.connect(sending.qp.qpn, receiving.qp.qpn, receiving.qp.start_psn)
         far.nic.connect(receiving.qp.qpn, sending.qp.qpn, sending.qp.start_psn)
         pattern, region = Pattern(src, _MESSAGE_BYTES), receiving.region

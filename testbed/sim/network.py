@@ -36,8 +36,11 @@ class _Nic:
 
 
 class SimNetwork:
-    """All ports of a Clos. `crossed` counts data packets by (plane, T1) they set out for, `last_data_ns` has when the
-    last of each host did."""
+    """All ports of a Clos.
+
+    `crossed` counts packets of the data class by (plane, T1) they set out for; `last_write_ns` has when the last WRITE
+    of each host did.
+    """
 
     def __init__(self, clos: Clos, events: EventList, rng: Random, cable: CableSpec, *, loss: float = 0.0) -> None:
         """Ports are what the lab file says, cables like `cable`; all that is random comes from `rng`.
@@ -47,7 +50,7 @@ class SimNetwork:
         self.clos = clos
         self.events = events
         self.crossed: Counter[tuple[int, int | None]] = Counter()
-        self.last_data_ns: dict[tuple[int, int, int | None], int] = {}  # (host, plane, T1) -> when
+        self.last_write_ns: dict[tuple[int, int, int | None], int] = {}  # (host, plane, T1) -> when
         self._links: dict[tuple[str, str], Link] = {}  # (from node, to node)
         self._nics: dict[str, _Nic] = {}
         self._paths: dict[tuple[int, int, bytes, int, int], tuple[Path, int | None]] = {}
@@ -84,7 +87,8 @@ class SimNetwork:
         packet = SimPacket(data, path)
         if not packet.control:
             self.crossed[port, t1] += 1
-            self.last_data_ns[host, port, t1] = self.events.now
+            if packet.writes:
+                self.last_write_ns[host, port, t1] = self.events.now
         path.hops[0].send(packet)
 
     def _decode(self, host: int, port: int, data: bytes) -> tuple[Path, int | None]:

@@ -44,12 +44,12 @@ class Path:
 
 
 class SimPacket:
-    """`data`: from the outer IPv6 header on. `at`: how many of its path's hops it has made."""
+    """`data`: from the outer IPv6 header on. `at`: how many of its path's hops it has made. `writes`: a WRITE."""
 
-    __slots__ = ("at", "control", "data", "dscp", "ect", "ev", "life", "marked", "path", "size")
+    __slots__ = ("at", "control", "data", "dscp", "ect", "ev", "life", "marked", "path", "size", "writes")
 
     def __init__(self, data: bytes, path: Path) -> None:
-        word, inner_word, source_port, _, _ = _LOOK.unpack_from(data)
+        word, inner_word, source_port, opcode, _ = _LOOK.unpack_from(data)
         self.data = data
         self.path = path
         self.at = 0
@@ -60,6 +60,7 @@ class SimPacket:
         self.ect = bool(word & _ECN_MASK)
         self.ev = ev.from_headers(inner_word & 0xFFFFF, source_port)
         self.marked = False
+        self.writes = opcode in headers.WRITE_OPCODES
 
     def usids(self) -> tuple[int, ...]:
         """Those that are still in its address when it goes by its next hop."""
