@@ -15,7 +15,7 @@ from testbed.cli.output import show
     "--out", type=click.Path(file_okay=False, path_type=Path), default="runs/demo", help="Folder for the results."
 )
 def demo_verb(keep: bool, out: Path) -> int:
-    """The guided demonstration, from nothing to the verdict. Builds the lab `demo`, sends over all planes, cuts links."""
+    """The guided demonstration, from nothing to the verdict. Builds the lab `demo`, sends over it, cuts links."""
     from testbed import demo
     from testbed.chaos.runner import run_scenario
     from testbed.chaos.scenario import load_scenario
