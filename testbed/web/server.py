@@ -97,7 +97,9 @@ class _Live:
             Route("/runs/stop", _told(self._stop), methods=post),
         ]
         middleware = [Middleware(Guard, token=token, hosts=hosts)]
-        return Starlette(routes=routes, middleware=middleware, lifespan=self._lifespan)
+        app = Starlette(routes=routes, middleware=middleware, lifespan=self._lifespan)
+        app.router.redirect_slashes = False  # another path is no path
+        return app
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
