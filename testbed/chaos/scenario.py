@@ -18,16 +18,18 @@ from pydantic import (
     PrivateAttr,
     WithJsonSchema,
     create_model,
+    field_validator,
     model_validator,
 )
 
+from agents.workloads.pattern import MAX_MESSAGE_BYTES
 from testbed.chaos.expectations import EXPECTATIONS, Expectation, Limit
 from testbed.chaos.kinds import KINDS
 from testbed.chaos.kinds.kind import End
 from testbed.chaos.kinds.options import OPTIONS, Option
 from testbed.topology import library, yamlfile
 from testbed.topology.labspec import LabSpec, Transport
-from testbed.topology.units import DurationNs, SizeBytes, parse_fraction
+from testbed.topology.units import DurationNs, SizeBytes, format_size, parse_fraction
 from testbed.topology.yamlfile import Document, Problem, refuse
 
 MAX_SEED = (1 << 32) - 1
@@ -81,6 +83,14 @@ class Workload(_Section):
     expect: FlowExpect = Field(  # type: ignore[valid-type]
         default_factory=FlowExpect, description="what each of its flows is judged by"
     )
+
+    @field_validator("message")
+    @classmethod
+    def _message_can_be_verified(cls, message_bytes: int) -> int:
+        if message_bytes > MAX_MESSAGE_BYTES:
+            most = format_size(MAX_MESSAGE_BYTES)
+            raise ValueError(f"{format_size(message_bytes)} is more than a message can have; write {most} or less")
+        return message_bytes
 
 
 def _option_field(option: Option) -> tuple[Any, Any]:

@@ -13,9 +13,12 @@ from typing import ClassVar
 
 
 class MrclabError(Exception):
-    """What went wrong in words for a person. `hint` says what would be right, or is empty."""
+    """What went wrong in words for a person. `hint` says what would be right, or is empty.
 
-    exit_code: ClassVar[int] = 1
+    By itself: the lab or the machine is not as it has to be. Never 1, which only a verdict says.
+    """
+
+    exit_code: ClassVar[int] = 4
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what, hint)

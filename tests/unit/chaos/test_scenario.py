@@ -158,6 +158,10 @@ REFUSED = {
         ("expect:", "transport: {ev_min_active: 99}\nexpect:"),
         "case.yaml:15: 99 EVs cannot stay active: there are ",
     ),
+    "a message too large": (
+        ("message: 32 KB", "message: 2 MB"),
+        "case.yaml:7: 'workloads[0].message': 2 MB is more than a message can have; write 1 MB or less",
+    ),
     "only warm-up": (
         ("warmup: 1 s", "warmup: 10 s"),
         "case.yaml:3: the warm-up is not shorter than the run; make duration longer",

@@ -25,7 +25,7 @@ def test_what_is_missing_says_what_for_and_the_command_that_mends_it() -> None:
 
 def test_exit_codes_are_the_contract() -> None:
     codes = {kind.__name__: kind.exit_code for kind in (MrclabError, InputError, MissingError, InvalidRunError)}
-    assert codes == {"MrclabError": 1, "InputError": 2, "MissingError": 3, "InvalidRunError": 4}
+    assert codes == {"MrclabError": 4, "InputError": 2, "MissingError": 3, "InvalidRunError": 4}
 
 
 def test_the_nearest_name_or_none() -> None:

@@ -31,7 +31,8 @@ def test_every_duration_of_a_scenario_and_nothing_else() -> None:
     assert quick.transport.probe_interval == 20_000
     (fault,) = quick.faults
     assert (fault.at, fault.for_, fault.every, fault.count) == (2_000_000, 50_000, 1_000_000, 3)
-    assert quick.limits == {"bytes_wrong": 3, "rerouted_within": 250_000, "min_goodput_fraction": 0.95}
+    limits = {limit.name: limit.limit for limit in quick.limits}
+    assert limits == {"bytes_wrong": 3, "rerouted_within": 250_000, "min_goodput_fraction": 0.95}
     assert quick.workloads == scenario.workloads
     assert isinstance(quick.workloads[0], Workload) and isinstance(fault, FaultEntry)
 
