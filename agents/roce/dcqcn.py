@@ -67,9 +67,11 @@ _PUBLISHED = DcqcnProfile(
     additive_bps=40 * _MBPS,
     hyper_bps=400 * _MBPS,
 )
-# What a widely used NIC comes with, from dumps of its settings.
+# What a widely used NIC comes with, from dumps of its settings: g is 1 - 1019/1024, and alpha is seen to each us.
 _VENDOR = replace(
     _PUBLISHED,
+    g=5 / 1024,
+    alpha_interval_ns=1 * _US,
     cnp_interval_ns=4 * _US,
     increase_interval_ns=300 * _US,
     increase_bytes=2 * _MB,

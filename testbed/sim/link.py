@@ -129,6 +129,11 @@ class Link:
         else:
             self._events.at(leaves_ns + self._cable.delay_ns, self._arrive, packet)
 
+    @property
+    def up(self) -> bool:
+        """Not cut."""
+        return not self._cut
+
     def cut(self) -> None:
         """Lose all that is queued or on the way, and all that comes, until `mend`."""
         self._free_ns = self._control_free_ns = self._events.now

@@ -12,28 +12,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.wire import address, dscp, ev, headers
+from agents.wire.packet import NEXT_HEADER_UDP
 from testbed.topology.sizes import ETHERNET_HEADER_BYTES
 
-_OUTER_DESTINATION = slice(24, 40)
+_DESTINATION = slice(24, 40)
 _HOP_LIMIT_AT = 7
 _WORD = struct.Struct("!I")
 _LENGTH = struct.Struct("!H")
-# outer IPv6, inner IPv6, UDP, BTH: first word of the inner header, source port, opcode, and the word of PSN and flags
-_LOOK = struct.Struct("!I36xI36xHxxxxxxB7xI")
-_OUTER_LENGTH_AT, _INNER_LENGTH_AT, _UDP_LENGTH_AT = 4, 44, 84
-_BODY_AT = 100
+# IPv6, UDP, BTH: first word, source port, opcode, and the word of PSN and flags
+_LOOK = struct.Struct("!I36xHxxxxxxB7xI")
+_NEXT_HEADER_AT, _LENGTH_AT, _UDP_LENGTH_AT = 6, 4, 44
+_BODY_AT = 60
 _IPV6_BYTES = 40
 _DSCP_SHIFT, _ECN_SHIFT = 22, 20
 _DSCP_MASK, _ECN_MASK = 0x3F << _DSCP_SHIFT, 3 << _ECN_SHIFT
 _CONTROL_CLASSES = frozenset({dscp.CONTROL, dscp.TRIMMED, dscp.TRIMMED_LASTHOP})
 _TRIMMABLE_CLASSES = frozenset({dscp.TRIMMABLE, dscp.TRIMMABLE_RETX})
 
+_WRITE_OPCODES = headers.WRITE_OPCODES | headers.RC_WRITE_OPCODES
+
 
 @dataclass(frozen=True, slots=True)
 class Path:
     """A way through the fabric: the ports that it leaves by (of `link.Link`), and the uSIDs in front of each of them.
 
-    `arrival` is the outer destination address as the far host sees it, `port` the NIC port there.
+    `arrival` is the first destination address as the far host sees it, `port` the NIC port there.
     """
 
     hops: tuple[Any, ...]
@@ -44,12 +47,13 @@ class Path:
 
 
 class SimPacket:
-    """`data`: from the outer IPv6 header on. `at`: how many of its path's hops it has made. `writes`: a WRITE."""
+    """`data`: from its first IPv6 header on. `at`: how many of its path's hops it has made. `writes`: a WRITE."""
 
     __slots__ = ("at", "control", "data", "dscp", "ect", "ev", "life", "marked", "path", "size", "writes")
 
     def __init__(self, data: bytes, path: Path) -> None:
-        word, inner_word, source_port, opcode, _ = _LOOK.unpack_from(data)
+        word = _WORD.unpack_from(data)[0]
+        inner_word, source_port, opcode, _ = _LOOK.unpack_from(data, _inner_at(data))
         self.data = data
         self.path = path
         self.at = 0
@@ -60,7 +64,7 @@ class SimPacket:
         self.ect = bool(word & _ECN_MASK)
         self.ev = ev.from_headers(inner_word & 0xFFFFF, source_port)
         self.marked = False
-        self.writes = opcode in headers.WRITE_OPCODES
+        self.writes = opcode in _WRITE_OPCODES
 
     def usids(self) -> tuple[int, ...]:
         """Those that are still in its address when it goes by its next hop."""
@@ -74,21 +78,21 @@ class SimPacket:
 
     def trim(self, last_hop: bool) -> bool:
         """Cut payload, padding and ICRC off; False when this packet may not be trimmed, or has nothing to lose."""
-        _, _, _, opcode, psn_word = _LOOK.unpack_from(self.data)
+        inner_at = _inner_at(self.data)
+        _, _, opcode, psn_word = _LOOK.unpack_from(self.data, inner_at)
         if self.dscp not in _TRIMMABLE_CLASSES or opcode not in headers.WRITE_OPCODES:
             return False
         layout = headers.WRITE_HEADERS[bool(psn_word & headers.BTH_TIMESTAMP), opcode in headers.IMMEDIATE_OPCODES]
-        length = _BODY_AT + layout.size
+        length = inner_at + _BODY_AT + layout.size
         if length >= len(self.data):
             return False
         data = bytearray(self.data[:length])
         self.dscp = dscp.TRIMMED_LASTHOP if last_hop else dscp.TRIMMED
-        for at in (0, _IPV6_BYTES):
+        for at in {0, inner_at}:
             word = _WORD.unpack_from(data, at)[0]
             _WORD.pack_into(data, at, word & ~_DSCP_MASK | self.dscp << _DSCP_SHIFT)
-        _LENGTH.pack_into(data, _OUTER_LENGTH_AT, length - _IPV6_BYTES)
-        _LENGTH.pack_into(data, _INNER_LENGTH_AT, length - 2 * _IPV6_BYTES)
-        _LENGTH.pack_into(data, _UDP_LENGTH_AT, length - 2 * _IPV6_BYTES)
+            _LENGTH.pack_into(data, at + _LENGTH_AT, length - at - _IPV6_BYTES)
+        _LENGTH.pack_into(data, inner_at + _UDP_LENGTH_AT, length - inner_at - _IPV6_BYTES)
         self.data = bytes(data)
         self.size = length + ETHERNET_HEADER_BYTES
         self.control = True
@@ -105,12 +109,22 @@ class SimPacket:
         return b"".join((first, bytes((hop_limit,)), data[8:24], self.path.arrival, data[40:]))
 
 
+def _inner_at(data: bytes) -> int:
+    """Where the header with the hosts' own addresses begins: behind the outer one, if there is one."""
+    return 0 if data[_NEXT_HEADER_AT] == NEXT_HEADER_UDP else _IPV6_BYTES
+
+
 def destination_usids(data: bytes) -> tuple[int, ...]:
     """The uSIDs in the outer destination address."""
-    return address.address_usids(data[_OUTER_DESTINATION])
+    return address.address_usids(first_destination(data))
+
+
+def first_destination(data: bytes) -> bytes:
+    """The destination address of the first IPv6 header."""
+    return data[_DESTINATION]
 
 
 def path_key(host: int, port: int, data: bytes) -> tuple[int, int, bytes, int, int]:
     """Packets with the same key go the same way, or are wrong in the same way."""
-    _, inner_word, source_port, _, _ = _LOOK.unpack_from(data)
-    return host, port, data[_OUTER_DESTINATION], inner_word & 0xFFFFF, source_port
+    inner_word, source_port, _, _ = _LOOK.unpack_from(data, _inner_at(data))
+    return host, port, data[_DESTINATION], inner_word & 0xFFFFF, source_port
