@@ -177,7 +177,7 @@ class View:
         return [{"type": "faults", "t": self._ms(now_ns), **self.faults_in_force(now_ns)}]
 
     def faults_in_force(self, now_ns: int) -> dict[str, Any]:
-        """`active` [{number, kind, target, end, by, since}], and `shades`: when there was one in the last minute."""
+        """`active` [{number, kind, target, end, links, by, since}], and `shades`: [since, until], the latest ones."""
         remembered = [
             fault
             for fault in self._faults_known.values()
@@ -190,6 +190,7 @@ class View:
                     "kind": fault.kind,
                     "target": fault.target,
                     "end": fault.end,
+                    "links": list(fault.links),
                     "by": fault.by,
                     "since": self._ms(fault.since_ns),
                 }

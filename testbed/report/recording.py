@@ -40,8 +40,7 @@ def record(run: Run, judgement: Judgement) -> dict[str, Any]:
             place += 1
         known = [_as_of(fault, now_ns) for fault in run.faults if fault.since_ns <= now_ns]
         messages += [*view.faults(known, now_ns), *view.happened(), *view.judged(now_ns, wrong)]
-        down = sorted({fault.target for fault in known if fault.until_ns is None and fault.target in run.clos.links})
-        messages.append(view.tick(now_ns, down=down))
+        messages.append(view.tick(now_ns, down=_carrying_nothing(run, known)))
     verdict = f"{judgement.verdict.upper()} {'; '.join(judgement.reasons)}".strip()
     messages.append(view.told(run.stop_ns, "verdict", f"{run.scenario}: {verdict}"))
     return {"messages": messages}
@@ -74,6 +73,12 @@ def _feed(view: View, flow: str, entry: Received | EvCount | RunEvent) -> None:
             view.ev_count(flow, entry)
         case RunEvent():
             view.event(entry)
+
+
+def _carrying_nothing(run: Run, faults_so_far: list[Fault]) -> list[str]:
+    """The links that faults in force leave nothing of."""
+    left = [one for fault in faults_so_far if fault.until_ns is None for one in fault.damage]
+    return sorted({name for name, fraction in left if fraction == 0 and name in run.clos.links})
 
 
 def _as_of(fault: Fault, now_ns: int) -> Fault:

@@ -147,9 +147,8 @@ class Following:
     def _read_carrier(self, active: list[Fault]) -> None:
         for link in islice(self._turn, LINKS_PER_LOOK):
             self._read_link(link)
-        for fault in active:
-            if fault.target in self.clos.links:
-                self._read_link(self.clos.links[fault.target])
+        for name in {name for fault in active for name in fault.links}:
+            self._read_link(self.clos.links[name])
 
     def _read_link(self, link: Link) -> None:
         if counters.carrier(self.lab.kernel, link.a):

@@ -21,24 +21,20 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Route
 
 from testbed.chaos import by_hand
-from testbed.chaos.kinds import KINDS
 from testbed.measure.view import Message
 from testbed.report import page
 from testbed.topology import library
 from testbed.topology.errors import MrclabError
-from testbed.web import metrics
+from testbed.web import menu, metrics
 from testbed.web.broadcast import Broadcast
 from testbed.web.following import Following
 from testbed.web.guard import Guard
 from testbed.web.live import LiveLab
+from testbed.web.menu import BadRequestError
 from testbed.web.runs import Runs
 
 T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
-
-
-class BadRequestError(Exception):
-    """A request of the wrong shape; the text says what is missing."""
 
 
 def live_app(name: str | None, token: str, hosts: list[str], runs_dir: Path) -> Starlette:
@@ -77,6 +73,7 @@ class _Live:
     def __init__(self, name: str | None, runs_dir: Path) -> None:
         self._broadcast = Broadcast()
         self._runs = Runs(lambda message: self._broadcast.publish([message]), runs_dir)
+        self._endings: dict[int, asyncio.Task[None]] = {}  # of faults that end by themselves
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lab = LiveLab(name, self._publish)
 
@@ -109,6 +106,9 @@ class _Live:
             yield
         finally:
             await self._runs.close()
+            for ending in list(self._endings.values()):
+                ending.cancel()
+            await asyncio.gather(*self._endings.values(), return_exceptions=True)
             await asyncio.to_thread(self._lab.stop)
 
     def _publish(self, messages: list[Message]) -> None:
@@ -134,10 +134,7 @@ class _Live:
                 self._lab.watched.clear()
 
     async def _menu(self, request: Request) -> Any:
-        return {
-            "kinds": [{"name": kind.name, "doc": kind.doc} for kind in KINDS.values()],
-            "scenarios": library.names("scenarios"),
-        }
+        return {"kinds": menu.kinds(), "scenarios": library.names("scenarios")}
 
     async def _link(self, request: Request) -> Any:
         return await self._ask(lambda following: following.link_now(request.path_params["name"]))
@@ -159,11 +156,21 @@ class _Live:
         return Response(text, media_type=metrics.CONTENT_TYPE)
 
     async def _put(self, request: Request) -> Any:
-        kind, target, end = await _fields(request, kind=str, target=str, end=str)
-        if end not in ("near", "far", "both"):
-            raise BadRequestError("end is near, far or both")
-        fault = await self._ask(lambda following: by_hand.put(following.lab, kind, target, end))
+        kind, target, end, options = await _fields(request, kind=str, target=str, end=str | None, options=dict | None)
+        chosen = menu.choice(kind, end, options or {})
+        fault = await self._ask(lambda following: by_hand.put(following.lab, kind, target, chosen.end, chosen.options))
+        if chosen.lasts_ns is not None:
+            self._endings[fault.number] = asyncio.create_task(self._end_after(fault.number, chosen.lasts_ns))
         return {"number": fault.number}
+
+    async def _end_after(self, number: int, lasts_ns: int) -> None:
+        """Undo a fault of a kind that ends by itself; also when the server ends before that."""
+        try:
+            await asyncio.sleep(lasts_ns / 1e9)
+        finally:
+            with contextlib.suppress(MrclabError):  # it was undone by hand, or the lab is gone
+                await self._ask(lambda following: by_hand.clear(following.lab, number))
+            self._endings.pop(number, None)
 
     async def _clear(self, request: Request) -> Any:
         (number,) = await _fields(request, number=int | None)

@@ -1,6 +1,6 @@
 // The EVs of one flow: a row per plane, a column per T1; state, share of the traffic, and when a packet was last lost.
 
-import { byId, html, seconds } from "dom";
+import { byId, html } from "dom";
 
 const ASK_EVERY_MS = 500;
 const WORDS = { ASSUMED_BAD: "bad", DENIED: "denied", PLANE_DOWN: "down" };
@@ -11,9 +11,11 @@ export class EvMap {
   #details = null;
   #drawn = "";
 
-  /** `ask(path)` fetches JSON from the server, or is null in a replay; `changed(flow)` is told which flow is shown. */
-  constructor(model, ask, changed) {
+  /** `ask(path)` fetches JSON from the server, or is null in a replay; `changed(flow)` is told which flow is shown,
+      `choose("ev", ...)` which of its EVs was clicked. */
+  constructor(model, ask, changed, choose) {
     this.model = model;
+    this.choose = choose;
     this.#select.addEventListener("change", () => this.show(this.#select.value, changed));
     if (ask) setInterval(() => this.#ask(ask), ASK_EVERY_MS);
   }
@@ -46,8 +48,8 @@ export class EvMap {
     const text = JSON.stringify(rows);
     if (text === this.#drawn) return;
     this.#drawn = text;
-    const heads = Array.from({ length: scene.t1s_per_plane }, (_, t1) => html("th", {}, `T1 ${t1}`));
-    const body = rows.map((row, plane) => html("tr", {}, html("th", {}, `plane ${plane}`), ...row.map(cell)));
+    const heads = Array.from({ length: scene.t1s_per_plane }, (_, t1) => html("th", {}, `t1-${t1}`));
+    const body = rows.map((row, plane) => html("tr", {}, html("th", {}, `p${plane}`), ...row.map((one) => this.#cell(one))));
     this.#table.replaceChildren(html("table", {}, html("tr", {}, html("th"), ...heads), ...body));
   }
 
@@ -58,6 +60,7 @@ export class EvMap {
         const lost = evs.find((one) => one.last_loss !== null)?.last_loss;
         return {
           state: this.model.pathState(this.flow, plane, t1) ?? "GOOD",
+          ev: evs.length ? evs[0].ev : null,
           share: evs.length ? evs.reduce((sum, one) => sum + one.turns, 0) : null,
           lost: lost === undefined ? null : Math.round((this.model.now - lost) / 1000),
         };
@@ -72,11 +75,13 @@ export class EvMap {
     if (answer.ok && this.flow === flow) this.#details = answer.value;
     this.update();
   }
-}
 
-function cell({ state, share, lost }) {
-  const out = state !== "GOOD";
-  const word = out ? `\u2715 ${WORDS[state] ?? state.toLowerCase()}` : share === null ? "\u2713" : share === 0 ? "backup" : `\u00d7${share.toFixed(1)}`;
-  const note = lost === null ? "" : `lost ${seconds(lost * 1000).replace(".0", "")} ago`;
-  return html("td", { class: out ? "out" : share === 0 ? "backup" : "", title: state }, word, html("small", {}, note || "\u00a0"));
+  #cell({ state, ev, share, lost }) {
+    const out = state !== "GOOD";
+    const word = out ? `\u2715 ${WORDS[state] ?? state.toLowerCase()}` : share === null ? "\u2713" : share === 0 ? "backup" : `\u00d7${share.toFixed(1)}`;
+    const note = lost === null ? null : html("small", {}, `lost ${lost} s ago`);
+    const name = ev === null ? null : `host ${this.flow.split(">")[0]} ev 0x${ev.toString(16).padStart(8, "0")}`;
+    const choose = () => name && this.choose("ev", name);
+    return html("td", { class: out ? "out" : share === 0 ? "backup" : "", title: name ?? state, onclick: choose }, word, note);
+  }
 }

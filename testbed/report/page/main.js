@@ -28,7 +28,7 @@ const evmap = new EvMap(model, server?.get, (flow) => {
   topology.chosen = { kind: "", name: "" };
   topology.flows = [flow];
   topology.update();
-});
+}, choose);
 
 let asked = false;
 model.addEventListener("change", () => {

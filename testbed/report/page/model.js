@@ -74,8 +74,9 @@ export class Model extends EventTarget {
     return this.ticks.length ? this.ticks.at(-1).t : 0;
   }
 
-  faultsOn(target) {
-    return this.faults.active.filter((fault) => fault.target === target);
+  /** The faults that touch a link, or name a node, plane or EV. */
+  faultsOn(name, targets = []) {
+    return this.faults.active.filter((fault) => fault.links.includes(name) || targets.includes(fault.target));
   }
 
   isDown(link) {

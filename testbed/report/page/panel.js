@@ -66,20 +66,48 @@ export class Panel {
 
   /** Put a fault on a link, or take back those that are on it. */
   async toggle(link) {
-    const active = this.model.faultsOn(link);
+    const active = this.model.faults.active.filter((fault) => fault.target === link);
     if (active.length) for (const fault of active) await this.#post("/faults/clear", { number: fault.number });
-    else await this.#post("/faults", { kind: "link-down", target: link, end: "near" });
+    else await this.#post("/faults", { kind: "link-down", target: link });
   }
 
   #selected() {
     const { kind, name } = this.#chosen;
-    if (kind === "link" && this.model.links.has(name)) return this.#link(name);
-    if (kind === "node") return this.#node(name);
-    return [html("p", { class: "how" }, "Click a link, switch or host. Double-click cuts a link, and mends it.")];
+    if (!this.model.scene || !name) {
+      return [html("p", { class: "how" }, "Click a link, switch, host, plane or EV. Double-click cuts a link, and mends it.")];
+    }
+    const parts = { link: () => this.#link(name), node: () => this.#node(name) }[kind]?.() ?? [html("h3", {}, kind), html("p", {}, html("b", {}, name))];
+    return this.server ? [...parts, ...this.#faultControls(kind, name)] : parts;
+  }
+
+  /** The faults that this thing can have, and those that it has. */
+  #faultControls(chosen, name) {
+    const targets = targetsOf(chosen, name, this.model.scene);
+    const fitting = this.#menu.kinds.filter((one) => targets[one.takes] !== undefined);
+    const kind = html("select", { "aria-label": "kind of fault", "data-key": "kind" }, ...fitting.map((one) => html("option", { title: one.doc }, one.name)));
+    const doc = html("p", { class: "how" });
+    const fields = html("div", { class: "row" });
+    let read = () => ({});
+    const show = () => {
+      const one = fitting[kind.selectedIndex];
+      if (!one) return;
+      doc.textContent = one.doc;
+      const end = one.end && html("select", { "aria-label": "end", "data-key": "end" }, ...["near", "far", "both"].map((word) => html("option", { selected: word === one.end }, word)));
+      const inputs = one.options.map((option) => [option.name, html("input", { value: option.default, title: option.doc })]);
+      fields.replaceChildren(...[end, ...inputs.map(([label, input]) => html("label", {}, label.replace("_", " "), input))].filter(Boolean));
+      read = () => ({
+        kind: one.name, target: targets[one.takes], end: end?.value ?? null,
+        options: Object.fromEntries(inputs.map(([label, input]) => [label, input.value])),
+      });
+    };
+    kind.addEventListener("change", show);
+    show();
+    const put = html("button", { class: "cut", type: "button", "data-key": "put", onclick: () => this.#post("/faults", read()) }, "put in");
+    const active = this.model.faultsOn(name, Object.values(targets));
+    return [html("div", { class: "row" }, kind, put), fields, doc, ...active.map((fault) => this.#faultRow(fault))];
   }
 
   #link(name) {
-    const active = this.model.faultsOn(name);
     const state = html("span");
     const counters = html("div");
     const parts = [html("h3", {}, "link"), html("p", {}, html("b", {}, name), " ", state), counters];
@@ -91,14 +119,6 @@ export class Panel {
       shown = this.#counters;
       counters.replaceChildren(countersTable(shown.ports));
     });
-    if (!this.server) return parts;
-    const kind = html("select", { "aria-label": "kind of fault", "data-key": "kind" }, ...this.#menu.kinds.map((one) => html("option", { title: one.doc }, one.name)));
-    const end = html("select", { "aria-label": "end", "data-key": "end" }, ...["near", "far", "both"].map((one) => html("option", {}, one)));
-    const put = () => this.#post("/faults", { kind: kind.value, target: name, end: end.value });
-    parts.push(
-      html("div", { class: "row" }, kind, end, html("button", { class: "cut", type: "button", "data-key": "put", onclick: put }, "put in")),
-      ...active.map((fault) => this.#faultRow(fault)),
-    );
     return parts;
   }
 
@@ -177,6 +197,17 @@ export class Panel {
     this.#error = answer.ok ? "" : answer.error;
     this.update();
   }
+}
+
+/** How a target of each shape (testbed/chaos/kinds) is written for what was chosen. */
+function targetsOf(chosen, name, scene) {
+  if (chosen === "link") return { links: name };
+  if (chosen === "plane") return { plane: name };
+  if (chosen === "ev") return { ev: name };
+  const { kind } = scene.nodes.find((node) => node.name === name);
+  if (kind === "host") return { host: `host ${name}`, "nic-transceiver": `transceiver ${name}` };
+  const targets = { switch: `switch ${name}`, [kind]: `switch ${name}` };
+  return kind === "t0" ? { ...targets, "t0-transceiver": `transceiver ${name} 0` } : targets;
 }
 
 function countersTable(ports) {

@@ -41,7 +41,7 @@ export class Topology {
     const nodes = scene.nodes.map((node) => this.#drawNode(node, boxes.get(node.name)));
     const pitch = (width - 2 * MARGIN + PLANE_GAP) / scene.planes;
     const titles = Array.from({ length: scene.planes }, (_, plane) =>
-      svg("text", { class: "title", x: MARGIN + plane * pitch + (pitch - PLANE_GAP) / 2, y: TITLE - 4 }, `plane ${plane}`),
+      this.#drawTitle(plane, MARGIN + plane * pitch + (pitch - PLANE_GAP) / 2),
     );
     this.#svg.append(...titles, ...wires, ...nodes);
     this.update();
@@ -61,7 +61,7 @@ export class Topology {
       const marks = [down && "down", faulty && "faulty", lit.has(name) && "lit", this.#isChosen("link", name) && "chosen"];
       restyle(drawn, ["link", ...marks.filter(Boolean)].join(" "), step);
     }
-    const broken = new Set(model.faults.active.flatMap((fault) => fault.target.split(":")));
+    const broken = new Set(model.faults.active.flatMap((fault) => fault.target.split(/[ :]/)));
     for (const [name, group] of this.#nodes) {
       const marks = [broken.has(name) && "hurt", this.#isChosen("node", name) && "chosen"].filter(Boolean);
       group.setAttribute("class", ["node", ...marks].join(" "));
@@ -70,6 +70,13 @@ export class Topology {
 
   #isChosen(kind, name) {
     return this.chosen.kind === kind && this.chosen.name === name;
+  }
+
+  #drawTitle(plane, x) {
+    const label = `plane ${plane}`;
+    const title = svg("text", { class: "title", "data-name": label, role: "button", tabindex: 0, x, y: TITLE - 4 }, label);
+    this.#listen(title, "plane", label);
+    return title;
   }
 
   #drawLink(link, boxes, reachable) {
