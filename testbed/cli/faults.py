@@ -5,12 +5,12 @@ The verbs are the registry of kinds (`testbed.chaos.kinds`): a command for each,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from testbed.cli.output import json_option, result, show
+from testbed.cli.quantity import DURATION, Quantity
 
 if TYPE_CHECKING:
     from testbed.chaos.kinds.kind import Kind
@@ -63,7 +63,7 @@ def _command(kind: Kind) -> click.Command:
         *(_option(OPTIONS[name], default) for name, default in kind.defaults.items()),
         click.Option(
             ["--for", "for_ns"],
-            type=_Quantity(_duration),
+            type=DURATION,
             metavar="DURATION",
             help=f"Wait so long, then undo it; default: {lasts}.",
         ),
@@ -85,31 +85,10 @@ def _command(kind: Kind) -> click.Command:
 def _option(option: Option, default: Any) -> click.Option:
     return click.Option(
         [f"--{option.name.replace('_', '-')}", option.name],
-        type=_Quantity(option.parse),
+        type=Quantity(option.parse),
         metavar=option.example,
         help=f"{option.doc}; default: {option.show(default)}.",
     )
-
-
-class _Quantity(click.ParamType):  # type: ignore[type-arg]
-    """A value with a unit, read as in scenario files."""
-
-    name = "value"
-
-    def __init__(self, parse: Callable[[Any], Any]) -> None:
-        self._parse = parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            return self._parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-def _duration(text: Any) -> int:
-    from testbed.topology.units import parse_duration_ns
-
-    return parse_duration_ns(text)
 
 
 def _put(

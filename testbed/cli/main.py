@@ -29,6 +29,8 @@ VERBS = {
     "watch": "web",
     "sim": "virtual",
     "fault": "faults",
+    "repair": "mending",
+    "capture": "mending",
     "cli": "nodes",
     "exec": "nodes",
     "trace": "paths",

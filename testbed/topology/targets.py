@@ -5,7 +5,8 @@
     links p0t0-0:p0t1-1 p0t0-0:p0t1-2      these links
     host h3                                a host, with the links of all its ports
     host h3 plane 2                        its link in one plane
-    host h3 ev 0x10002                     what it sends on one EV
+    host h3 plane 2 t1 0                   what it sends over that T1: with one EV a path, an EV of each queue pair
+    host h3 ev 0x20c001                    what it sends on exactly this EV
     switch p1t1-0                          a switch, with all its links
     switches tier=t1 plane=0 pick=1        switches that fit (tier, plane); or names, as with links
     transceiver p0t0-0 1                   the optic of a T0 that carries its NIC links 4..7 (0: 0..3)
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal, TypeVar
 
+from agents.wire import address
 from testbed.topology.clos import Clos, Link, Node
 from testbed.topology.errors import InputError, nearest
 from testbed.topology.select import find_ev_path, find_host, find_link, find_node
@@ -30,18 +32,21 @@ from testbed.topology.select import find_ev_path, find_host, find_link, find_nod
 Shape = Literal["links", "host", "switch", "t0", "t1", "plane", "t0-transceiver", "nic-transceiver", "ev"]
 NIC_LINKS_PER_T0_TRANSCEIVER = 4  # an 800 Gb/s optic that breaks out into four NIC ports (paper, section 6)
 
+_HOST_FORMS = {(), ("plane",), ("plane", "t1"), ("ev",)}  # the words after the host's name, without their values
+
 Item = TypeVar("Item", Link, Node)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Links (of a node: all of its own), the nodes that were named, and the EV that was."""
+    """Links (of a node: all of its own), the nodes that were named, and the EV, or the uSID of the T1, that was."""
 
     text: str
     shapes: frozenset[Shape]
     links: tuple[Link, ...]
     nodes: tuple[Node, ...] = ()
     ev: int | None = None
+    usid: int | None = None
 
 
 def resolve(clos: Clos, text: str, rng: Random) -> Target:
@@ -92,9 +97,10 @@ def _links(clos: Clos, words: Sequence[str], rng: Random) -> Target:
 
 def _host(clos: Clos, words: Sequence[str], rng: Random) -> Target:
     example = clos.hosts[0].name
-    if len(words) not in (1, 3) or (len(words) == 3 and words[1] not in ("plane", "ev")):
+    if tuple(words[1::2]) not in _HOST_FORMS or len(words) % 2 == 0:
         raise InputError(
-            f"'host {' '.join(words)}' is no target", f"write 'host {example}', with 'plane 0' or 'ev 0x0' behind it"
+            f"'host {' '.join(words)}' is no target",
+            f"write 'host {example}', with 'plane 0', 'plane 0 t1 0' or 'ev 0xc000' behind it",
         )
     host = find_host(clos, words[0])
     links = tuple(link for _, link in clos.ports(host.name))
@@ -102,11 +108,16 @@ def _host(clos: Clos, words: Sequence[str], rng: Random) -> Target:
         return Target(f"host {host.name}", frozenset({"host", "links"}), links, (host,))
     if words[1] == "plane":
         plane = _number(words[2], "plane", clos.spec.planes)
-        return _of_links([link for link in links if link.plane == plane])
+        own = [link for link in links if link.plane == plane]
+        if len(words) == 3:
+            return _of_links(own)
+        t1 = _number(words[4], "T1", clos.spec.t1s_per_plane)
+        usid = address.usid(plane, address.Kind.T1, t1)
+        return Target(f"host {host.name} plane {plane} t1 {t1}", frozenset({"ev"}), tuple(own), (host,), usid=usid)
     try:
         path = find_ev_path(clos, int(words[2], 0))
     except ValueError:
-        raise InputError(f"{words[2]!r} is no EV", "write a number like 0x10002") from None
+        raise InputError(f"{words[2]!r} is no EV", "write a number like 0x20c001") from None
     shapes: frozenset[Shape] = frozenset({"ev"})
     link = next(link for link in links if link.plane == path.plane)
     return Target(f"host {host.name} ev {path.ev:#x}", shapes, (link,), (host,), path.ev)

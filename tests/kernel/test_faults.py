@@ -12,7 +12,9 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from testbed.chaos.kinds import KINDS
 from testbed.fabric.observe import snapshot
 from testbed.lab import lifecycle
 from testbed.lab.agents import AgentError
+from testbed.lab.capture import capture
 from testbed.lab.repair import repair
 from testbed.lab.running import RunningLab, open_lab
 from testbed.topology import library
@@ -230,3 +233,22 @@ def dead(lab: RunningLab, host: str) -> bool:
     except AgentError:
         return True
     return False
+
+
+def test_a_capture_has_the_packets_of_both_directions_as_tshark_reads_them(lab: RunningLab, tmp_path: Path) -> None:
+    path = tmp_path / "link.pcapng"
+    with path.open("wb") as file:
+        taken = threading.Thread(target=capture, args=(lab, lab.clos.links[LINK], file), kwargs={"count": 4})
+        taken.start()
+        while taken.is_alive():
+            probe_once(lab)
+        taken.join()
+    fields = ["frame.packet_flags_direction", "frame.interface_description", "ipv6.nxt"]
+    wanted = [part for field in fields for part in ("-e", field)]
+    command = ["tshark", "-r", str(path), "-T", "fields", *wanted]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    rows = [line.split("\t") for line in told.stdout.splitlines()]
+    assert len(rows) == 4
+    assert {row[0] for row in rows} == {"0x00000001", "0x00000002"}
+    assert {row[1] for row in rows} == {f"p0t0-0 {lab.clos.links[LINK].a.name}"}
+    assert all(row[2].startswith("41") for row in rows)

@@ -7,11 +7,12 @@ from testbed.chaos.kinds.kind import Case, Kind, change_each
 
 
 def _acts(case: Case) -> tuple[Act, ...]:
-    assert case.target.ev is not None
+    match = ("ev", case.target.ev) if case.target.usid is None else ("usid", case.target.usid)
+    assert match[1] is not None
     names = {node.name for node in case.target.nodes}
     own = [port for link in case.target.links for port in link.ends() if port.node in names]
     # in this order, and undone in reverse: at no time is a loss drawn for the packets of another EV
-    return change_each(own, ("match_kind", "ev"), ("match_value", case.target.ev), ("match_loss", case.options["loss"]))
+    return change_each(own, ("match_kind", match[0]), ("match_value", match[1]), ("match_loss", case.options["loss"]))
 
 
 KIND = Kind(

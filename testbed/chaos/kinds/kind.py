@@ -28,7 +28,7 @@ SHAPES: dict[Shape, tuple[str, str]] = {
     "plane": ("a plane", "plane 0"),
     "t0-transceiver": ("a T0's transceiver", "transceiver p0t0-0 0"),
     "nic-transceiver": ("a NIC's transceiver", "transceiver h3"),
-    "ev": ("an EV of a host", "host h3 ev 0x10002"),
+    "ev": ("an EV of a host", "host h3 plane 2 t1 0"),
 }
 
 

@@ -45,9 +45,13 @@ def bench(tmp_path: Path) -> Bench:
 def example_of(kind_name: str) -> str:
     """A target in the small lab that a kind can happen to."""
     shape = KINDS[kind_name].takes
-    return {"host": "host h1", "t1": "switch p0t1-1", "nic-transceiver": "transceiver h1"}.get(
-        shape, SHAPES[shape][1].replace("h3 ev 0x10002", "h1 ev 0x1")
-    )
+    small = {
+        "host": "host h1",
+        "t1": "switch p0t1-1",
+        "nic-transceiver": "transceiver h1",
+        "ev": "host h1 plane 1 t1 0",
+    }
+    return small.get(shape, SHAPES[shape][1])
 
 
 @pytest.mark.parametrize(("end", "nodes"), [("near", {"p0t0-0"}), ("far", {"p0t1-1"}), ("both", {"p0t0-0", "p0t1-1"})])

@@ -1,0 +1,72 @@
+"""`mrclab capture` and `mrclab repair`: look at what a link carries; make a lab again what it was planned to be."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from testbed.cli.faults import lab_option
+from testbed.cli.output import json_option, result, say, show
+from testbed.cli.quantity import DURATION
+
+
+@click.command("capture")
+@click.argument("link")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), help="A pcapng file, or - for stdout; default: LINK.pcapng."
+)
+@click.option("--for", "for_ns", type=DURATION, metavar="DURATION", help="So long; default: until interrupted.")
+@click.option("--count", type=click.IntRange(min=1), help="So many frames.")
+@lab_option
+def capture_verb(link: str, output: str | None, for_ns: int | None, count: int | None, lab_name: str | None) -> None:
+    """Write all frames of LINK, like p0t0-1:p0t1-3, in both directions to a pcapng file."""
+    from testbed.lab.capture import capture
+    from testbed.lab.running import the_lab
+    from testbed.topology.select import find_link
+
+    interrupted: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: interrupted.append(number))
+    with the_lab(lab_name) as lab:
+        found = find_link(lab.clos, link)
+        path = output or f"{found.name.replace(':', '_')}.pcapng"
+        if path == "-":
+            frames, dropped = capture(
+                lab, found, sys.stdout.buffer, for_ns=for_ns, count=count, ended=lambda: bool(interrupted)
+            )
+        else:
+            with Path(path).open("wb") as file:
+                frames, dropped = capture(lab, found, file, for_ns=for_ns, count=count, ended=lambda: bool(interrupted))
+    say(f"{frames} frames of {found.name} in {path}" + (f", {dropped} more were dropped" if dropped else ""))
+
+
+@click.command("repair")
+@click.argument("name", required=False)
+@json_option
+def repair_verb(name: str | None, as_json: bool) -> int:
+    """Clear the faults of the lab NAME, put back what it lacks of its plan, and start dead agents anew."""
+    from testbed.chaos import by_hand
+    from testbed.lab.repair import repair
+    from testbed.lab.running import the_lab
+
+    with the_lab(name) as lab:
+        cleared = [f"{fault.kind} {fault.target}" for fault in by_hand.clear(lab)]
+    done = repair(lab.name)
+
+    def render() -> None:
+        for what, items in (
+            ("fault cleared", cleared),
+            ("put back", done.mended),
+            ("agent started", done.agents_started),
+            ("still differs", done.left),
+        ):
+            for item in items:
+                show(f"{what}: {item}")
+        if not (cleared or done.mended or done.agents_started or done.left):
+            show(f"lab {lab.name} is as planned; there was nothing to do")
+
+    result(as_json, {**done.as_dict(), "faults_cleared": cleared}, render)
+    return 4 if done.left else 0
