@@ -47,6 +47,7 @@ class NicConfig:
     source_routed: bool = True  # False: the fabric hashes flows onto paths, and packets go without the outer header
     time_dilation: float = 1.0  # real rate / emulated rate
     real_rate_bps: int = 100_000_000_000  # of a port of the real fabric
+    trimming: bool = True  # its switches cut payloads off instead of dropping packets
 
     def __post_init__(self) -> None:
         """Raises ValueError for a host that the fabric does not have."""
@@ -109,8 +110,12 @@ class Nic:
 
         Raises ValueError for numbers that cannot work.
         """
-        bdp = {"plane_bdp_bytes": self.config.real_rate_bps * BASE_RTT_NS // _NS_BITS}
-        return MrcConfig.dilated(self.config.time_dilation, **{**bdp, **settings})
+        config = self.config
+        fabric = {
+            "plane_bdp_bytes": config.real_rate_bps * BASE_RTT_NS // _NS_BITS,
+            "trimming": config.trimming,
+        }
+        return MrcConfig.dilated(config.time_dilation, **{**fabric, **settings})
 
     @overload
     def create_qp(

@@ -66,6 +66,9 @@ class Requester:
         self._detector = LossDetector(config, self._board, planes)
         self._window = congestion.create(config, Fabric(planes, mtu))
         self._mpr = config.mpr
+        self._first_dscp, self._again_dscp = (
+            (dscp.TRIMMABLE, dscp.TRIMMABLE_RETX) if config.trimming else (dscp.NO_TRIM, dscp.NO_TRIM)
+        )
         self._sampled = -1, -1, 0  # EV, timestamp and round trip of the last packet that a report was caused by
         self._next_psn = start_psn  # the next to be sent for the first time
         self._end_psn = start_psn  # behind the last that is posted
@@ -287,7 +290,7 @@ class Requester:
         assert ev.template is not None
         buffers = frame.write(
             ev.template,
-            dscp=dscp.TRIMMABLE if lost is None else dscp.TRIMMABLE_RETX,
+            dscp=self._first_dscp if lost is None else self._again_dscp,
             dest_qp=self._remote_qpn,
             psn=number & psn.MASK,
             opcode=message.opcode(number),

@@ -64,6 +64,7 @@ def launch_spec(clos: Clos, run_dir: Path, hosts: Iterable[str] | None = None) -
             "t1s_per_plane": spec.t1s_per_plane,
             "time_dilation": spec.time_dilation,
             "real_rate_bps": spec.stands_for.host,
+            "trimming": spec.queue.trimming,
         },
         "agents": [
             {

@@ -94,6 +94,7 @@ class SimLab:
             t1s_per_plane=spec.t1s_per_plane,
             time_dilation=spec.time_dilation,
             real_rate_bps=spec.stands_for.host,
+            trimming=spec.queue.trimming,
             source_routed=not self._hashed,
         )
         nic = Nic(config, Random(seed))

@@ -16,11 +16,18 @@ its size, and lets quick adapt set it to what really arrived in the last round t
 Every constant is defined on a reference network (100 Gb/s, base round trip 12 us) and scaled to this one:
 a = bandwidth-delay product of this network / of the reference, b = target delay / 12 us.
 
-Three choices are ours. The average delay is that over the last base round trip (the text names no filter): each sample
-weighs as much as the share of it that has passed since the one before. The target delay and the largest window follow
-the configured base round trip, not the shortest one seen: the lab's cables are shorter than those of the fabric
-that it stands for, and a target of less than a packet or two per hop would mistake every burst for congestion. The
-floor of the window is one packet.
+Some choices are ours, the last two from 7:1 incasts in virtual time at real rates.
+- The average delay is that over the last base round trip (the text names no filter): each sample weighs as much as the
+  share of it that has passed since the one before.
+- The target delay and the largest window follow the configured base round trip, not the shortest one seen: the lab's
+  cables are shorter than those of the fabric that it stands for, and a target of less than a packet or two per hop would
+  mistake every burst for congestion. The floor of the window is one packet.
+- An acknowledgement without a round trip of its own (its packet was sent twice) is judged by the average delay, or
+  whoever is trimmed most would grow least.
+- Fair increase is not scaled by a: seven senders to one would add a third of a bandwidth-delay product per round trip,
+  and a quarter of all packets would be trimmed.
+- Quick adapt looks at what arrived in a round trip as long as they are now, and leaves alone a window that is less than
+  twice that: it would pin small ones to where they are.
 """
 
 from __future__ import annotations
@@ -78,7 +85,7 @@ class NsccProfile:
             "base_rtt": base_rtt,
             "target_delay": target,
             "eta": 0.15 * a * mtu,
-            "fi": 5 * a * mtu,
+            "fi": 5 * mtu,
             "fi_scale": 0.25 * a,
             "alpha": 4 * a * b * mtu / target if target else 0.0,
             "gamma": 0.8,
@@ -134,9 +141,7 @@ class Nscc(CongestionControl):
         if penalty:
             self._set_window(min(self._window, in_flight_bytes))
             self._set_window(self._window - (penalty * size_bytes >> _PENALTY_SHIFT))
-        if rtt_ns is None:
-            return
-        delay_ns = self._see_delay(rtt_ns, now)
+        delay_ns = round(self.average_delay_ns) if rtt_ns is None else self._see_delay(rtt_ns, now)
         if self._quick_adapt(delay_ns, marked, in_flight_bytes, now):
             return
         above = delay_ns >= self.profile.target_delay
@@ -214,7 +219,7 @@ class Nscc(CongestionControl):
             handled = True  # what flew when the window was set tells of the queue that it was set for
         elif self._qa_end_ns is None or now >= self._qa_end_ns:
             too_slow = profile.qa_threshold is not None and delay_ns > profile.qa_threshold
-            little = self._achieved_bytes < profile.max_cwnd >> profile.qa_gate
+            little = self._achieved_bytes < min(profile.max_cwnd >> profile.qa_gate, self._window / 2)
             if self._qa_end_ns is not None and (self._qa_wanted or too_slow) and little:
                 self._set_window(self._achieved_bytes)
                 self._bytes_to_ignore = in_flight_bytes
@@ -222,7 +227,7 @@ class Nscc(CongestionControl):
                 self._qa_wanted = False
                 handled = True
             self._achieved_bytes = 0
-            self._qa_end_ns = now + self.base_rtt_ns + profile.target_delay
+            self._qa_end_ns = now + self.base_rtt_ns + max(profile.target_delay, round(self.average_delay_ns))
         if handled:
             self._increase = 0.0
             self._received_bytes = 0
