@@ -20,7 +20,7 @@ Some choices are ours, the last two from 7:1 incasts in virtual time at real rat
 - The average delay is that over the last base round trip (the text names no filter): each sample weighs as much as the
   share of it that has passed since the one before.
 - The target delay and the largest window follow the configured base round trip, not the shortest one seen: the lab's
-  cables are shorter than those of the fabric that it stands for, and a target of less than a packet or two per hop would
+  cables are shorter than those of the fabric it stands for, and a target of less than a packet or two per hop would
   mistake every burst for congestion. The floor of the window is one packet.
 - An acknowledgement without a round trip of its own (its packet was sent twice) is judged by the average delay, or
   whoever is trimmed most would grow least.
