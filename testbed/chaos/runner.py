@@ -25,7 +25,6 @@ from testbed.chaos.stage import Stage
 from testbed.chaos.traffic import Traffic
 from testbed.chaos.witness import Witness
 from testbed.lab import lock
-from testbed.lab.agents import transport_options
 from testbed.lab.running import RunningLab
 from testbed.measure.judgement import Judgement, Verdict
 from testbed.measure.ports import PortSource
@@ -113,7 +112,7 @@ class _Runner:
             injector.require(kind)
         injector.undo_all(by="run")  # of a run that was killed
         traffic = Traffic(stage.agents, self._clos)
-        traffic.connect(self._flows, transport_options(self._scenario.transport_of(self._clos.spec)))
+        traffic.connect(self._flows, self._scenario.transport_of(self._clos.spec).qp_options())
         run = self._empty_run()
         with Recorder(run, out_dir) as recorder:
             collector = Collector(stage.agents, recorder, traffic.ends)

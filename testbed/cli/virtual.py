@@ -32,13 +32,16 @@ def sim_verb(
     as_json: bool,
 ) -> int:
     """Run SCENARIO in virtual time, without root. The same agents, ports, faults and verdict; same seed, same run."""
+    from testbed.chaos import check
     from testbed.chaos.scenario import load_scenario
     from testbed.chaos.virtual import simulate
+    from testbed.topology import clos
     from testbed.topology.labfile import load_lab
     from testbed.topology.units import format_duration, format_rate
 
     wanted = load_scenario(scenario, overrides if seed is None else (*overrides, f"seed={seed}"))
     spec = load_lab(lab_name or wanted.lab)
+    check.check(wanted, clos.build(spec))
     rate_bps = spec.stands_for.host if real_rates else spec.rates.host
     length_ns = wanted.duration / spec.time_dilation if real_rates else wanted.duration
     say(f"simulating {format_duration(length_ns)} of {wanted.name} at {format_rate(rate_bps)}")

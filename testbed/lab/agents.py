@@ -25,7 +25,6 @@ from testbed.fabric.plan import namespace_name
 from testbed.lab import processes
 from testbed.topology.clos import Clos
 from testbed.topology.errors import InvalidRunError, MrclabError
-from testbed.topology.labspec import Transport
 
 _PROJECT = Path(__file__).resolve().parents[2]
 _START_WITHIN_S = 60.0
@@ -85,18 +84,6 @@ def launch_spec(clos: Clos, run_dir: Path, hosts: Iterable[str] | None = None) -
             }
             for host in wanted
         ],
-    }
-
-
-def transport_options(transport: Transport) -> dict[str, Any]:
-    """A lab's (or a scenario's) transport section as the `options` of a `qp-create`."""
-    return {
-        "evs_per_plane": transport.evs_per_plane,
-        "congestion": transport.congestion,
-        "window_bytes": transport.window,
-        "ev_min_active": transport.ev_min_active,
-        "retire_evs": transport.retire_evs,
-        "probe_interval_ns": transport.probe_interval,
     }
 
 

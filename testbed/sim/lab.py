@@ -17,7 +17,6 @@ from agents.telemetry import DEFAULT_SAMPLE_INTERVAL_NS
 from agents.transport import Event, QueuePair
 from agents.workloads.pattern import Pattern
 from agents.workloads.write_bw import Offer, Target, WriteBwReceiver, WriteBwSender
-from testbed.lab.agents import transport_options
 from testbed.sim.agents import SimAgents, SimulatedHost
 from testbed.sim.events import EventList
 from testbed.sim.hashed import HashedNetwork
@@ -78,7 +77,7 @@ class SimLab:
         self.ports = SimPorts(self.network)
         self.log: list[tuple[int, Event]] = []
         self.flows: list[LabFlow] = []
-        self._options = (transport_options(spec.transport) if transport == "mrc" else {}) | options
+        self._options = (spec.transport.qp_options() if transport == "mrc" else {}) | options
         self._sample_interval_ns = round(DEFAULT_SAMPLE_INTERVAL_NS / speedup)
         self._agents = [self._agent(host, rng.getrandbits(64)) for host in range(spec.hosts)]
         self.hosts = [host.host for host in self._agents]

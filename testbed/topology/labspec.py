@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -101,6 +101,17 @@ class Transport(_Section):
         if interval_ns < 1_000_000:
             raise ValueError("probes would flood the fabric; write 1 ms or more")
         return interval_ns
+
+    def qp_options(self) -> dict[str, Any]:
+        """The same as the `options` of an agent's `qp-create`."""
+        return {
+            "evs_per_plane": self.evs_per_plane,
+            "congestion": self.congestion,
+            "window_bytes": self.window,
+            "ev_min_active": self.ev_min_active,
+            "retire_evs": self.retire_evs,
+            "probe_interval_ns": self.probe_interval,
+        }
 
 
 class LabSpec(_Section):

@@ -13,7 +13,7 @@ import pytest
 
 from agents.daemon import parse_spec
 from agents.mrc.config import MrcConfig
-from testbed.lab.agents import AgentClient, AgentError, AgentGroup, AgentRefusedError, launch_spec, transport_options
+from testbed.lab.agents import AgentClient, AgentError, AgentGroup, AgentRefusedError, launch_spec
 from testbed.topology import clos
 from testbed.topology.labspec import LabSpec, Transport
 
@@ -34,7 +34,7 @@ def test_the_launcher_understands_the_spec_of_a_lab() -> None:
 
 
 def test_the_transport_section_becomes_options_of_a_queue_pair() -> None:
-    options = transport_options(Transport(window="128 KB", retire_evs=False))  # type: ignore[arg-type]
+    options = Transport(window="128 KB", retire_evs=False).qp_options()  # type: ignore[arg-type]
     assert options["window_bytes"] == 128 << 10
     assert options["retire_evs"] is False
     assert len(options) == len(Transport.model_fields)
