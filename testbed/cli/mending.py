@@ -20,13 +20,19 @@ from testbed.cli.quantity import DURATION
 )
 @click.option("--for", "for_ns", type=DURATION, metavar="DURATION", help="So long; default: until interrupted.")
 @click.option("--count", type=click.IntRange(min=1), help="So many frames.")
+@click.option("--decode", "decoded", is_flag=True, help="Then show the packets, a line for each (needs tshark).")
 @lab_option
-def capture_verb(link: str, output: str | None, for_ns: int | None, count: int | None, lab_name: str | None) -> None:
+def capture_verb(
+    link: str, output: str | None, for_ns: int | None, count: int | None, decoded: bool, lab_name: str | None
+) -> None:
     """Write all frames of LINK, like p0t0-1:p0t1-3, in both directions to a pcapng file."""
     from testbed.lab.capture import capture
+    from testbed.lab.decode import decode
     from testbed.lab.running import the_lab
     from testbed.topology.select import find_link
 
+    if decoded and output == "-":
+        raise click.UsageError("--decode needs a file to read again, not -o -")
     interrupted: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: interrupted.append(number))
@@ -41,6 +47,8 @@ def capture_verb(link: str, output: str | None, for_ns: int | None, count: int |
             with Path(path).open("wb") as file:
                 frames, dropped = capture(lab, found, file, for_ns=for_ns, count=count, ended=lambda: bool(interrupted))
     say(f"{frames} frames of {found.name} in {path}" + (f", {dropped} more were dropped" if dropped else ""))
+    for line in decode(Path(path)) if decoded else ():
+        show(line)
 
 
 @click.command("repair")
