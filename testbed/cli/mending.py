@@ -25,7 +25,7 @@ from testbed.cli.quantity import DURATION
 def capture_verb(
     link: str, output: str | None, for_ns: int | None, count: int | None, decoded: bool, lab_name: str | None
 ) -> None:
-    """Write all frames of LINK, like p0t0-1:p0t1-3, in both directions to a pcapng file."""
+    """Write the frames of a link, like p0t0-1:p0t1-3, as pcapng."""
     from testbed.lab.capture import capture
     from testbed.lab.decode import decode
     from testbed.lab.running import the_lab
@@ -55,7 +55,7 @@ def capture_verb(
 @click.argument("name", required=False)
 @json_option
 def repair_verb(name: str | None, as_json: bool) -> int:
-    """Clear the faults of the lab NAME, put back what it lacks of its plan, and start dead agents anew."""
+    """Clear a lab's faults, put back what it lacks, start dead agents."""
     from testbed.chaos import by_hand
     from testbed.lab.repair import repair
     from testbed.lab.running import the_lab
