@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from served import LAB, Browser, Server, wait_until
+from served import LAB, LOAD_PERCENT, Browser, Server, wait_until
 
 from testbed.lab import lifecycle
 from testbed.lab.running import RunningLab, open_lab
@@ -75,20 +75,42 @@ def live(lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield server
 
 
-@pytest.fixture
-def browse(tmp_path: Path) -> Iterator[Callable[..., Browser]]:
-    """Opens browsers, each with a profile of its own; closed after the test."""
-    browsers = []
+@contextlib.contextmanager
+def _browsers(folder: Path) -> Iterator[Callable[..., Browser]]:
+    browsers: list[Browser] = []
 
     def open_one(address: str, width: int = 1280, height: int = 720, scheme: str = "light") -> Browser:
-        browser = Browser(tmp_path / f"profile{len(browsers)}", width, height, scheme)
+        browser = Browser(folder / f"profile{len(browsers)}", width, height, scheme)
         browsers.append(browser)
         browser.driver.get(address)
         return browser
 
-    yield open_one
-    for browser in browsers:
-        browser.driver.quit()
+    try:
+        yield open_one
+    finally:
+        for browser in browsers:
+            browser.driver.quit()
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Iterator[Callable[..., Browser]]:
+    """Opens browsers, each with a profile of its own; closed after the test."""
+    with _browsers(tmp_path) as open_one:
+        yield open_one
+
+
+@pytest.fixture(scope="module")
+def page(live: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A window on that page, with traffic that was started there, for all tests of a module."""
+    with _browsers(tmp_path_factory.mktemp("browser")) as open_one:
+        page = open_one(live.address)
+        load = page.one("input[type=number]")
+        load.clear()
+        load.send_keys(str(LOAD_PERCENT))
+        wait_until(lambda: page.one("#start-traffic").is_enabled())
+        page.press("#start-traffic")
+        wait_until(lambda: page.goodput_kbps() > 1000, 60, "goodput")
+        yield page
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,18 +14,25 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
 LAB = "wb-web"
 LINK = "p0t0-0:p0t1-1"
+LOAD_PERCENT = 20  # of line rate: enough to see, and little work for a shared machine
 
 # Without these Chromium looks for its makers' servers, or cannot run as root.
 _FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
+
+
+def wire(name: str = LINK) -> str:
+    """The selector of a link in the drawing."""
+    return f'g.link[data-name="{name}"]'
 
 
 def wait_until(holds: Callable[[], Any], within_s: float = 20.0, what: str = "") -> Any:
@@ -106,14 +113,10 @@ class Browser:
         assert isinstance(found[0], WebElement)
         return found[0]
 
-    def link(self, name: str = LINK) -> WebElement:
-        """A link of the drawing."""
-        return self.one(f'g.link[data-name="{name}"]')
-
     def classes(self, name: str = LINK) -> set[str]:
         """How a link is drawn; empty while it is not. Read in one step, since the page changes all the time."""
         script = "return document.querySelector(arguments[0])?.getAttribute('class') ?? ''"
-        return set(self.driver.execute_script(script, f'g.link[data-name="{name}"]').split())
+        return set(self.driver.execute_script(script, wire(name)).split())
 
     def text(self, selector: str) -> str:
         """All the words in an element, read in one step likewise."""
@@ -123,7 +126,23 @@ class Browser:
 
     def press(self, selector: str) -> None:
         """Click with the mouse."""
-        self.one(selector).click()
+        self._do(lambda: self.one(selector).click())
+
+    def enter(self, selector: str) -> None:
+        """Focus, and press Enter."""
+        self._do(lambda: self.one(selector).send_keys("\n"))
+
+    def _do(self, what: Callable[[], None]) -> None:
+        """The page makes parts anew when something has happened: what was found just before may be gone."""
+
+        def done() -> bool:
+            try:
+                what()
+            except StaleElementReferenceException:
+                return False
+            return True
+
+        wait_until(done)
 
     def press_link(self, name: str = LINK) -> None:
         """Click on the wire of a link, a quarter of the way up, where no other crosses it."""

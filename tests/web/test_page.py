@@ -7,38 +7,37 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from served import LAB, LINK, Browser, Server, wait_until
+from served import LAB, LINK, Browser, Server, wait_until, wire
 
 from testbed.chaos import by_hand
 from testbed.lab import lifecycle
+from testbed.lab.follow import Follower
 from testbed.lab.running import RunningLab
 from testbed.topology.labfile import load_lab
 
 pytestmark = [pytest.mark.kernel]
 
-LOAD_PERCENT = 20
+AGAIN = 20  # times that a cut is timed
+SHOWN_WITHIN_MS = 250  # in the median
 
 
-@pytest.fixture
-def page(lab: RunningLab, serve: Callable[..., Server], browse: Callable[..., Browser]) -> Browser:
-    """The live page of the lab with traffic, which was started on it; `page.server` is behind it."""
-    server = serve(LAB, "--port", "0")
-    page = browse(server.address)
-    page.server = server  # type: ignore[attr-defined]
-    load = page.one("input[type=number]")
-    load.clear()
-    load.send_keys(str(LOAD_PERCENT))
-    wait_until(lambda: page.one("#start-traffic").is_enabled())
-    page.press("#start-traffic")
-    wait_until(lambda: page.goodput_kbps() > 1000, 40, "goodput")
-    return page
+@pytest.fixture(autouse=True)
+def mended(lab: RunningLab) -> Iterator[None]:
+    """No test leaves a fault in the lab."""
+    yield
+    by_hand.clear(lab)
 
 
-def test_a_link_is_cut_and_mended_with_the_mouse_and_the_page_tells_all_of_it(lab: RunningLab, page: Browser) -> None:
+def test_a_link_is_cut_and_mended_with_the_mouse_and_the_page_tells_all_of_it(
+    lab: RunningLab, live: Server, page: Browser
+) -> None:
     before = page.goodput_kbps()
     assert "down" not in page.classes()
     page.press_link()
@@ -58,15 +57,15 @@ def test_a_link_is_cut_and_mended_with_the_mouse_and_the_page_tells_all_of_it(la
     assert by_hand.active(lab) == []
     wait_until(lambda: "p0t1-1 back in use" in page.text("#events"), 30, "its path is back")
     assert page.complaints() == []
-    assert page.places_asked() == {page.server.place}  # type: ignore[attr-defined]
+    assert page.places_asked() == {live.place}
 
 
 def test_everything_can_be_done_with_the_keyboard(lab: RunningLab, page: Browser) -> None:
-    page.link().send_keys("\n")
+    page.enter(wire())
     wait_until(lambda: page.text("#panel b") == LINK)
-    page.one("button.cut").send_keys("\n")
+    page.enter("button.cut")
     wait_until(lambda: "down" in page.classes())
-    page.one("#clear-all").send_keys("\n")
+    page.enter("#clear-all")
     wait_until(lambda: "down" not in page.classes())
     find = page.one("input[list]")
     find.send_keys("h1\n")
@@ -77,9 +76,10 @@ def test_everything_can_be_done_with_the_keyboard(lab: RunningLab, page: Browser
     assert not {link for link in lit if link.startswith("h0:")}
 
 
-def test_two_browsers_and_a_reload_see_the_same(lab: RunningLab, page: Browser, browse: Callable[..., Browser]) -> None:
-    server: Server = page.server  # type: ignore[attr-defined]
-    other = browse(f"http://{server.place}/")  # without the token
+def test_two_browsers_and_a_reload_see_the_same(
+    lab: RunningLab, live: Server, page: Browser, browse: Callable[..., Browser]
+) -> None:
+    other = browse(f"http://{live.place}/")  # without the token
     wait_until(lambda: other.goodput_kbps() > 1000)
     by_hand.put(lab, "link-down", LINK)  # in a terminal
     for one in (page, other):
@@ -94,6 +94,60 @@ def test_two_browsers_and_a_reload_see_the_same(lab: RunningLab, page: Browser, 
     page.press("#clear-all")
     for one in (page, other):
         wait_until(lambda one=one: "down" not in one.classes())  # type: ignore[misc]
+
+
+@pytest.mark.full
+def test_a_cut_is_on_the_page_within_a_quarter_of_a_second_in_the_median(lab: RunningLab, page: Browser) -> None:
+    """Against the agents' own time of the event; Date.now() and CLOCK_MONOTONIC are of one machine."""
+    watch = """
+        window.shown = [];
+        new MutationObserver(() => {
+          const told = document.querySelector("#events .path")?.textContent ?? "";
+          if (told !== window.told && told.includes("retired")) window.shown.push(Date.now());
+          window.told = told;
+        }).observe(document.querySelector("#events"), {childList: true});"""
+    page.driver.execute_script(watch)
+    follower = Follower(lab.agents())
+    follower.skip_to_now()
+    late_ms = []
+    for turn in range(AGAIN):
+        wall_to_monotonic_ns = time.time_ns() - time.monotonic_ns()
+        page.enter(wire())
+        page.enter("button.cut")
+        wait_until(lambda turn=turn: page.driver.execute_script("return window.shown.length") > turn)  # type: ignore[misc]
+        events = [event for _, _, events in follower.read() for event in events]
+        first_ns = min(event["now_ns"] for event in events if event["kind"] == "EvChanged")
+        shown_ms = page.driver.execute_script("return window.shown.at(-1)")
+        late_ms.append(shown_ms - (first_ns + wall_to_monotonic_ns) / 1e6)
+        page.enter("#clear-all")
+        wait_until(lambda turn=turn: page.text("#events").count("back in use by") > turn)  # type: ignore[misc]
+        list(follower.read())
+    assert statistics.median(late_ms) < SHOWN_WITHIN_MS, late_ms
+
+
+@pytest.mark.full
+def test_ten_clients_that_do_not_read_cost_no_memory(live: Server, page: Browser) -> None:
+    sockets = []
+    for _ in range(10):
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        host, port = live.place.split(":")
+        connection.connect((host, int(port)))
+        connection.sendall(f"GET /events HTTP/1.1\r\nHost: {live.place}\r\n\r\n".encode())
+        sockets.append(connection)
+    resident = [_resident_kb(live)]
+    for _ in range(6):
+        until = time.monotonic() + 5
+        wait_until(lambda until=until: time.monotonic() > until)  # type: ignore[misc]
+        resident.append(_resident_kb(live))
+    assert max(resident) - resident[0] < 8 << 10, resident
+    for connection in sockets:
+        connection.close()
+
+
+def _resident_kb(server: Server) -> int:
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
 
 
 def test_the_server_is_killed_and_comes_back_and_so_does_the_page(

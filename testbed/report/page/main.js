@@ -68,7 +68,7 @@ function draw() {
   const warnings = model.tick?.warnings ?? [];
   byId("warning").hidden = warnings.length === 0;
   const short = warnings.map((warning) => warning.split(";")[0]).join("; ");
-  byId("warning").textContent = `The machine, not the fabric, may be the limit now: ${short}`;
+  byId("warning").textContent = `the machine may be the limit: ${short}`;
   byId("warning").title = warnings.join("\n");
 }
 

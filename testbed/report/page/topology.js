@@ -30,6 +30,7 @@ export class Topology {
   build() {
     const { scene } = this.model;
     const { clientWidth: width, clientHeight: height } = this.#svg.parentElement;
+    const held = document.activeElement?.closest("#topology [data-name]")?.dataset.name;
     this.#svg.replaceChildren();
     this.#links.clear();
     this.#nodes.clear();
@@ -45,6 +46,7 @@ export class Topology {
     );
     this.#svg.append(...titles, ...wires, ...nodes);
     this.update();
+    if (held) this.#svg.querySelector(`[data-name="${CSS.escape(held)}"]`)?.focus();
   }
 
   /** Show the state now. */

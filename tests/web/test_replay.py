@@ -1,0 +1,84 @@
+"""A recorded run in the browser: from its folder and inside report.html, without a lab, with pause and scrubbing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.by import By
+from served import Browser, Server, wait_until
+
+from testbed.measure.judgement import Judgement
+from testbed.measure.record import Fault, FaultActed, Run
+from testbed.report import html, recording
+from tests.unit.measure import handmade
+from tests.unit.measure.handmade import LINK, ev_change, loss, ns
+
+PASSED = Judgement("pass")
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    """Eight seconds, in which a link is cut from 3 s to 5 s."""
+    fault = Fault(1, "link-down", LINK, "near", ns(3), ns(3), ns(5), ns(5), "run", (LINK,), ((LINK, 0.0),))
+    run = handmade.run(faults=(fault,))
+    run.events += [
+        FaultActed(ns(3), 1, "link-down", LINK, "near", True, ns(3)),
+        loss(3.01),
+        ev_change(3.05, "ASSUMED_BAD"),
+        FaultActed(ns(5), 1, "link-down", LINK, "near", False, ns(5)),
+        ev_change(5.2, "GOOD"),
+    ]
+    return run
+
+
+def at(page: Browser, ms: int) -> None:
+    """Pause, and scrub to a time."""
+    if page.text("#play") == "pause":
+        page.press("#play")
+    move = "const s = document.querySelector('#position'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))"
+    page.driver.execute_script(move, ms)
+
+
+def look_through(page: Browser) -> None:
+    """Scrub forwards and backwards: the page shows each time as it was."""
+    at(page, 4000)
+    wait_until(lambda: "down" in page.classes(LINK), what="the link is down at 4 s")
+    assert page.goodput_kbps() > 100_000
+    assert "rerouted in" not in page.text("#events")
+    at(page, 4700)
+    wait_until(lambda: f"{LINK}: rerouted in" in page.text("#events"), what="by then it is judged")
+    at(page, 2000)
+    wait_until(lambda: page.classes(LINK) == {"link"}, what="the link is up at 2 s")
+    assert page.text("#events") == ""
+    at(page, 8000)
+    wait_until(lambda: "by-hand: PASS" in page.text("#events"), what="the verdict at the end")
+    assert not page.driver.find_elements(By.CSS_SELECTOR, "button.cut, #start-traffic")
+    assert page.complaints() == []
+
+
+def test_from_the_folder_of_a_run(
+    run: Run, tmp_path: Path, serve: Callable[..., Server], browse: Callable[..., Browser]
+) -> None:
+    (tmp_path / recording.FILE_NAME).write_text(json.dumps(recording.record(run, PASSED)))
+    server = serve(str(tmp_path), "--port", "0")
+    page = browse(server.address)
+    wait_until(lambda: page.text("#status") == "replay")
+    look_through(page)
+    assert page.places_asked() == {server.place}
+
+
+def test_inside_the_report_straight_from_the_disk(run: Run, tmp_path: Path, browse: Callable[..., Browser]) -> None:
+    report = tmp_path / "report.html"
+    report.write_text(html.render(run, PASSED, recording.record(run, PASSED)))
+    page = browse(report.as_uri())
+    page.driver.switch_to.frame(page.one("iframe"))
+    wait_until(lambda: page.text("#status") == "replay")
+    before = page.text("#time")
+    wait_until(lambda: page.text("#time") != before, what="it plays by itself")
+    assert re.search(r"of 8\.0 s", page.text("#time"))
+    look_through(page)
+    assert page.places_asked() == set()
