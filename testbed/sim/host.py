@@ -84,9 +84,8 @@ class SimHost:
         if self._is_stalled():
             return
         self._take_events()
-        self._send_all()
-        while self._take_events():  # sending may have told of something, and the workloads may have answered that
-            self._send_all()
+        while self._send_all() and self._take_events():
+            pass  # sending may have told of something, and the application may have answered that
         self._note_timer()
 
     def _take_events(self) -> bool:
@@ -98,9 +97,13 @@ class SimHost:
                 self._application.on_event(event, self._events.now)
         return bool(events)
 
-    def _send_all(self) -> None:
+    def _send_all(self) -> bool:
+        """Whether there was anything to send."""
+        sent = False
         for datagram in self.nic.datagrams_to_send(self._events.now):
             self._send(datagram)
+            sent = True
+        return sent
 
     def _is_stalled(self) -> bool:
         return self._events.now < self._stalled_until
@@ -126,6 +129,9 @@ class SimHost:
         self.settle()
 
     def _take(self, port: int, data: bytes) -> None:
+        if not self.watches:
+            self.nic.receive(port, data, self._events.now)
+            return
         receive = partial(self.nic.receive, port, data, self._events.now)
         for watch in self.watches:
             receive = partial(watch.take, data, receive)
