@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from testbed.cli.output import show
+
+
+@contextmanager
+def _page(lab: str, runs: Path) -> Iterator[None]:
+    """The live page while this lasts, where one can be served."""
+    from testbed import web
+
+    if not web.available():
+        yield
+        return
+    from testbed.web import serve
+
+    with serve.beside(lab, runs) as page:
+        show(f"   see it live in a browser: {page.address}")
+        yield
 
 
 @click.command("demo")
@@ -31,8 +48,9 @@ def demo_verb(keep: bool, out: Path) -> int:
         with open_lab(made.lab) as lab:
             demo.introduce(lab.clos, lambda text: show(f"   {text}"))
             show(f"   {up_line(made)}")
-            show("2. Traffic: every host writes to a partner in the other rack, sprayed packet by packet")
-            outcome = run_scenario(scenario, lab, out, live=demo.Narrator(show).live)
+            with _page(made.lab, out.parent):
+                show("2. Traffic: every host writes to a partner in the other rack, sprayed packet by packet")
+                outcome = run_scenario(scenario, lab, out, live=demo.Narrator(show).live)
         show("3. The verdict")
         show_outcome(outcome)
     finally:

@@ -8,13 +8,11 @@ import click
 
 from testbed.cli.output import say, show
 
-DEFAULT_PORT = 8420
-
 
 @click.command("web")
 @click.argument("name", metavar="[NAME | RUN_DIR]", required=False)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Another address of this machine to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), help=f"Default: {DEFAULT_PORT}, or a free one if that is taken.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Default: 8420, or a free one if that is taken.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -26,9 +24,12 @@ def web_verb(name: str | None, host: str, port: int | None, out: Path) -> None:
 
     Whoever has the printed address may change the lab; without the token in it the page can only be looked at.
     """
+    from testbed import web
+
+    web.require()
     from testbed.web import serve
 
-    listening = serve.listen(host, DEFAULT_PORT if port is None else port, or_any=port is None)
+    listening = serve.listen(host, serve.DEFAULT_PORT if port is None else port, or_any=port is None)
     site = serve.Site(listening)
     show(site.address)
     if name is not None and Path(name).is_dir():

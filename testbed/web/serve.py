@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -14,6 +17,9 @@ from starlette.applications import Starlette
 from testbed.report import recording
 from testbed.topology.errors import InputError
 from testbed.web.server import live_app, replay_app
+
+LOOPBACK = "127.0.0.1"
+DEFAULT_PORT = 8420
 
 _LEAVE_WITHIN_S = 1  # for viewers, who would stay for ever
 _BACKLOG = 64
@@ -78,13 +84,26 @@ def replay(site: Site, run_dir: Path) -> None:
     _serve(site, replay_app(recording.load(run_dir), site.token, site.hosts))
 
 
+@contextlib.contextmanager
+def beside(name: str, runs_dir: Path) -> Iterator[Site]:
+    """The page of a lab, served in a thread of its own while the caller goes on with something else."""
+    site = Site(listen(LOOPBACK, DEFAULT_PORT, or_any=True))
+    server = _server(live_app(name, site.token, site.hosts, runs_dir))
+    thread = threading.Thread(target=server.run, args=([site.listening],), name="page", daemon=True)
+    thread.start()
+    try:
+        yield site
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
 def _serve(site: Site, app: Starlette) -> None:
+    _server(app).run([site.listening])
+
+
+def _server(app: Starlette) -> uvicorn.Server:
     config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        lifespan="auto",
-        timeout_graceful_shutdown=_LEAVE_WITHIN_S,
-        ws="none",
+        app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=_LEAVE_WITHIN_S
     )
-    uvicorn.Server(config).run([site.listening])
+    return uvicorn.Server(config)
