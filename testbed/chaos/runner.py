@@ -112,7 +112,8 @@ class _Runner:
             injector.require(kind)
         injector.undo_all(by="run")  # of a run that was killed
         traffic = Traffic(stage.agents, self._clos)
-        traffic.connect(self._flows, self._scenario.transport_of(self._clos.spec).qp_options())
+        transport = self._scenario.transport_of(self._clos.spec)
+        traffic.connect(self._flows, {"transport": transport.kind, "options": transport.qp_options()})
         run = self._empty_run()
         with Recorder(run, out_dir) as recorder:
             collector = Collector(stage.agents, recorder, traffic.ends)

@@ -37,14 +37,14 @@ class Traffic:
         self._clos = clos
         self.ends: list[Ends] = []
 
-    def connect(self, flows: Sequence[tuple[Workload, Flow]], options: Fields) -> None:
-        """Make and connect a queue pair for each flow. `options` are those of `qp-create`."""
+    def connect(self, flows: Sequence[tuple[Workload, Flow]], kind: Fields) -> None:
+        """Make and connect a queue pair for each flow. `kind`: `transport` and `options` of `qp-create`."""
         self._clear()
         sources = ask(
-            self._agents, "qp-create", [(flow.src, self._creation(flow.dst, work, options)) for work, flow in flows]
+            self._agents, "qp-create", [(flow.src, self._creation(flow.dst, work, kind)) for work, flow in flows]
         )
         targets = ask(
-            self._agents, "qp-create", [(flow.dst, self._creation(flow.src, work, options)) for work, flow in flows]
+            self._agents, "qp-create", [(flow.dst, self._creation(flow.src, work, kind)) for work, flow in flows]
         )
         connections = []
         for (workload, flow), source, target in zip(flows, sources, targets, strict=True):
@@ -133,9 +133,9 @@ class Traffic:
             [(host, {"qpn": qpn}) for host, answer in greetings.items() for qpn in answer["qps"]],
         )
 
-    def _creation(self, peer: str, workload: Workload, options: Fields) -> Fields:
+    def _creation(self, peer: str, workload: Workload, kind: Fields) -> Fields:
         region_bytes = max(_MIN_REGION_BYTES, _MIN_SLOTS * workload.message)
-        return {"peer": self._clos.nodes[peer].index, "options": options, "region_bytes": region_bytes}
+        return {"peer": self._clos.nodes[peer].index, "region_bytes": region_bytes, **kind}
 
 
 def _connection(own: Fields, remote: Fields) -> Fields:

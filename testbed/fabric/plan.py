@@ -14,6 +14,7 @@ from typing import Literal
 
 from agents.wire import address
 from testbed.topology.clos import SID_DEVICE, Clos, Link, Node, Port
+from testbed.topology.errors import InputError
 from testbed.topology.port_settings import PortSettings, planned
 
 BLOCK_BITS = 32
@@ -336,7 +337,15 @@ def _node(clos: Clos, node: Node, sid_ifindex: int) -> NodePlan:
 
 
 def build(clos: Clos) -> FabricPlan:
-    """The desired state of all nodes of a Clos. SID devices get the ifindexes after those of all ports."""
+    """The desired state of all nodes of a Clos. SID devices get the ifindexes after those of all ports.
+
+    Raises InputError for a routing that there is in virtual time only.
+    """
+    if clos.spec.routing != "srv6":
+        raise InputError(
+            f"lab {clos.spec.name}: routing: {clos.spec.routing} exists in virtual time only",
+            "use mrclab sim, or write routing: srv6",
+        )
     first = max((link.b.ifindex for link in clos.links.values()), default=0) + 1
     nodes = {node.name: _node(clos, node, first + 2 * at) for at, node in enumerate(clos.nodes.values())}
     return FabricPlan(clos.spec.name, nodes)

@@ -50,19 +50,9 @@ class LabFlow:
 class SimLab:
     """The lab. `log`: (host, event) of all NICs, in order of time."""
 
-    def __init__(
-        self,
-        spec: LabSpec,
-        *,
-        seed: int,
-        speedup: float = 1.0,
-        transport: str = "mrc",
-        hashed: bool = False,
-        **options: Any,
-    ) -> None:
-        """`options` are settings of the transport for `start_flows`; those of MRC otherwise follow the lab file.
+    def __init__(self, spec: LabSpec, *, seed: int, speedup: float = 1.0, **options: Any) -> None:
+        """`options` are settings of the transport for `start_flows`, which otherwise follow the lab file.
 
-        `hashed`: the switches hash flows onto paths, instead of going by uSIDs.
         `speedup`: how much faster this lab's time is than that of the lab it was made from (`topology.timescale`).
         """
         rng = Random(seed)
@@ -70,14 +60,12 @@ class SimLab:
         self.clos = clos_model.build(spec)
         self.events = EventList()
         hop_ns = REAL_HOP_NS if spec.time_dilation == 1 else KERNEL_HOP_NS
-        self._hashed = hashed
-        self._transport = transport
-        network = HashedNetwork if hashed else SimNetwork
+        network = HashedNetwork if spec.routing == "ecmp" else SimNetwork
         self.network = network(self.clos, self.events, rng, CableSpec(delay_ns=hop_ns))
         self.ports = SimPorts(self.network)
         self.log: list[tuple[int, Event]] = []
         self.flows: list[LabFlow] = []
-        self._options = (spec.transport.qp_options() if transport == "mrc" else {}) | options
+        self._options = spec.transport.qp_options() | options
         self._sample_interval_ns = round(DEFAULT_SAMPLE_INTERVAL_NS / speedup)
         self._agents = [self._agent(host, rng.getrandbits(64)) for host in range(spec.hosts)]
         self.hosts = [host.host for host in self._agents]
@@ -94,7 +82,7 @@ class SimLab:
             time_dilation=spec.time_dilation,
             real_rate_bps=spec.stands_for.host,
             trimming=spec.queue.trimming,
-            source_routed=not self._hashed,
+            source_routed=spec.routing == "srv6",
         )
         nic = Nic(config, Random(seed))
         agent = Agent(nic, self.events.now, self._sample_interval_ns)
@@ -115,8 +103,9 @@ class SimLab:
 
     def _flow(self, src: int, dst: int, load_bps: int | None, slots: int) -> LabFlow:
         near, far = self._agents[src].agent, self._agents[dst].agent
-        sending = near.create_qp(dst, self._options, 1, self._transport)
-        receiving = far.create_qp(src, self._options, _MESSAGE_BYTES * slots, self._transport)
+        transport = self.spec.transport.kind
+        sending = near.create_qp(dst, self._options, 1, transport)
+        receiving = far.create_qp(src, self._options, _MESSAGE_BYTES * slots, transport)
         near.nic.connect(sending.qp.qpn, receiving.qp.qpn, receiving.qp.start_psn)
         far.nic.connect(receiving.qp.qpn, sending.qp.qpn, sending.qp.start_psn)
         pattern, region = Pattern(src, _MESSAGE_BYTES), receiving.region

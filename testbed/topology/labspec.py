@@ -79,6 +79,12 @@ class Queue(_Section):
 class Transport(_Section):
     """Defaults of the queue pairs; a scenario may override them."""
 
+    kind: Literal["mrc", "roce"] = Field(default="mrc", description="the transport; roce is the baseline")
+    dcqcn: Literal["published", "vendor", "gentle", "eager"] = Field(
+        default="published", description="roce: parameters of its rate control"
+    )
+    timeout_exponent: int = Field(default=6, ge=0, le=31, description="roce: retries after 4.096 us x 2^this; 0: never")
+    retry_count: int = Field(default=7, ge=0, le=7, description="roce: retries without progress before a QP fails")
     evs_per_plane: int | None = Field(
         default=None, ge=1, le=32, description="EVs in use per plane; default: every path, at most 256 in all"
     )
@@ -103,7 +109,9 @@ class Transport(_Section):
         return interval_ns
 
     def qp_options(self) -> dict[str, Any]:
-        """The same as the `options` of an agent's `qp-create`."""
+        """The same as the `options` of an agent's `qp-create`, for its `kind`."""
+        if self.kind == "roce":
+            return {name: getattr(self, name) for name in ("dcqcn", "timeout_exponent", "retry_count")}
         return {
             "evs_per_plane": self.evs_per_plane,
             "congestion": self.congestion,
@@ -140,7 +148,10 @@ class LabSpec(_Section):
         default=4400, le=9000, description=f"bytes, of every link: {PAYLOAD_BYTES} of payload and the headers"
     )
     queue: Queue = Field(default_factory=Queue, description="the queue of every switch port")
-    routing: Literal["srv6"] = Field(default="srv6", description="how the fabric forwards")
+    routing: Literal["srv6", "ecmp"] = Field(
+        default="srv6",
+        description="how the fabric forwards: srv6, as the sender says; ecmp, by a hash of each flow (mrclab sim only)",
+    )
     transport: Transport = Field(default_factory=Transport, description="defaults of the queue pairs")
     stands_for: RealRates = Field(
         default_factory=RealRates, description="the real rates that the emulated ones stand for"

@@ -25,23 +25,25 @@ LIMIT_BPS = HOST_BPS * payload_share()
 ACROSS = [(src, (src + 4) % 8) for src in range(8)]
 
 
-def a_lab(transport: str, *, seed: int = 1, hashed: bool | None = None, **options: Any) -> SimLab:
-    """`hashed`: by default what the transport is meant for."""
-    on_hash = transport == "roce" if hashed is None else hashed
-    return SimLab(_spec(transport), seed=seed, transport=transport, hashed=on_hash, **options)
-
-
-def _spec(transport: str, total_gbps: int | None = None) -> LabSpec:
-    """The lab; real with `total_gbps` per host, or emulated."""
+def a_lab(
+    transport: str, *, seed: int = 1, routing: str | None = None, total_gbps: int | None = None, **options: Any
+) -> SimLab:
+    """`routing`: by default what the transport is meant for; `total_gbps`: of each host at real rates, not emulated."""
     planes = 2 if transport == "mrc" else 1
-    real = f"{(total_gbps or 200) // planes} Gb/s"
-    emulated = f"{40 // planes} Mb/s" if total_gbps is None else real
-    shape = {"planes": planes, "t0_groups": 2, "hosts_per_t0": 4, "t1s_per_plane": 4}
-    rates = {
-        "rates": dict.fromkeys(("host", "fabric"), emulated),
-        "stands_for": dict.fromkeys(("host", "fabric"), real),
+    real = dict.fromkeys(("host", "fabric"), f"{(total_gbps or 200) // planes} Gb/s")
+    emulated = dict.fromkeys(("host", "fabric"), f"{40 // planes} Mb/s")
+    fields = {
+        "name": "base",
+        "planes": planes,
+        "t0_groups": 2,
+        "hosts_per_t0": 4,
+        "t1s_per_plane": 4,
+        "rates": emulated if total_gbps is None else real,
+        "stands_for": real,
+        "routing": routing or {"mrc": "srv6", "roce": "ecmp"}[transport],
+        "transport": {"kind": transport},
     }
-    return LabSpec.model_validate({"name": "base", **shape, **rates})
+    return SimLab(LabSpec.model_validate(fields), seed=seed, **options)
 
 
 def flow_shares(lab: SimLab, pairs: Iterable[tuple[int, int]], *, qps: int = 1, for_ns: int = 400 * MS) -> list[float]:
@@ -85,7 +87,7 @@ def test_eight_queue_pairs_spread_what_one_cannot() -> None:
 
 def test_mrc_over_a_hashing_fabric_needs_many_evs() -> None:
     """Spraying alone: with an EV for each path hashing leaves paths out, with eight times as many hardly any."""
-    few, many = (min(flow_shares(a_lab("mrc", hashed=True, evs_per_plane=evs), ACROSS)) for evs in (4, 32))
+    few, many = (min(flow_shares(a_lab("mrc", routing="ecmp", evs_per_plane=evs), ACROSS)) for evs in (4, 32))
     assert many > few
     assert many >= 0.85
 
@@ -98,7 +100,7 @@ def test_the_more_is_lost_the_further_mrc_is_ahead() -> None:
 
     def share(transport: str, loss: float) -> float:
         best = {"timeout_exponent": 3} if transport == "roce" else {"probe_interval_ns": 10_000}
-        lab = SimLab(_spec(transport, total_gbps=100), seed=1, transport=transport, hashed=transport == "roce", **best)
+        lab = a_lab(transport, total_gbps=100, **best)
         for name, link in lab.clos.links.items():
             if link.tier == "t0-t1":  # a path has two of them
                 for direction in lab.network.directions(name):

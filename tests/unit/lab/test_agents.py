@@ -8,11 +8,14 @@ import threading
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from agents.daemon import parse_spec
 from agents.mrc.config import MrcConfig
+from agents.roce.config import RoceConfig
+from agents.roce.dcqcn import PROFILES
 from testbed.lab.agents import AgentClient, AgentError, AgentGroup, AgentRefusedError, launch_spec
 from testbed.topology import clos
 from testbed.topology.labspec import LabSpec, Transport
@@ -37,9 +40,18 @@ def test_the_transport_section_becomes_options_of_a_queue_pair() -> None:
     options = Transport(window="128 KB", retire_evs=False).qp_options()  # type: ignore[arg-type]
     assert options["window_bytes"] == 128 << 10
     assert options["retire_evs"] is False
-    assert len(options) == len(Transport.model_fields)
     assert set(options) <= {field.name for field in fields(MrcConfig)}
     MrcConfig.dilated(5000.0, **options)
+    baseline = Transport(kind="roce", dcqcn="eager", retry_count=3).qp_options()
+    assert RoceConfig.dilated(5000.0, **baseline).retry_count == 3
+    assert len(options) + len(baseline) + len(["kind"]) == len(Transport.model_fields), "each field has its use"
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_lab_file_can_name_every_dcqcn_profile(name: str) -> None:
+    options = Transport.model_validate({"kind": "roce", "dcqcn": name}).qp_options()
+    assert RoceConfig.dilated(1, **options).parameters.g == PROFILES[name].g
+    assert len(PROFILES) == len(get_args(Transport.model_fields["dcqcn"].annotation))
 
 
 class Peer:
