@@ -208,6 +208,7 @@ class Run:
     ev_counts: dict[str, list[EvCount]] = field(default_factory=dict)
     events: list[RunEvent] = field(default_factory=list)
     totals: dict[str, FlowTotals] = field(default_factory=dict)
+    port_bytes: list[tuple[int, dict[str, int]]] = field(default_factory=list)  # (when, bytes since the time before)
     ports: dict[str, PortCount] = field(default_factory=dict)  # what the ports counted, where they do
     machine: Machine = field(default_factory=Machine)
     interrupted: str = ""

@@ -82,6 +82,7 @@ class Recorder:
         """What the fabric's ports counted since the sample before; those that nothing happened to are left out."""
         for name, count in counts.items():
             self.run.ports[name] = self.run.ports.get(name, PortCount()).and_then(count)
+        self.run.port_bytes.append((t_ns, {name: count.bytes for name, count in counts.items()}))
         self._write(self._samples, t_ns, ports={name: count.told() for name, count in counts.items()})
 
     def event(self, event: RunEvent) -> None:

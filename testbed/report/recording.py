@@ -1,7 +1,7 @@
 """A recorded run as the messages of the live page, so that the same page can play it again.
 
-The run is fed through the view that the live page uses, in order of time. Loads of links are not in a run's record, and
-a replay says so. A long run is played in larger steps.
+The run is fed through the view that the live page uses, in order of time. Loads of links come from the ports' samples,
+which are fewer than the ticks: each holds until the next. A long run is played in larger steps.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def record(run: Run, judgement: Judgement) -> dict[str, Any]:
     entries = sorted(_entries(run), key=lambda entry: entry[0])
     messages: list[Message] = [scene(run.clos), {"type": "status", "state": "up", "text": f"run {run.scenario}"}]
     wrong = sum(totals.bytes_wrong for totals in run.totals.values())
+    loads = _Loads(run)
     place = 0
     for now_ns in range(run.start_ns, run.stop_ns + step_ns, step_ns):
         while place < len(entries) and entries[place][0] <= now_ns:
@@ -40,7 +41,7 @@ def record(run: Run, judgement: Judgement) -> dict[str, Any]:
             place += 1
         known = [_as_of(fault, now_ns) for fault in run.faults if fault.since_ns <= now_ns]
         messages += [*view.faults(known, now_ns), *view.happened(), *view.judged(now_ns, wrong)]
-        messages.append(view.tick(now_ns, down=_carrying_nothing(run, known)))
+        messages.append(view.tick(now_ns, loads.at(now_ns), down=_carrying_nothing(run, known)))
     verdict = f"{judgement.verdict.upper()} {'; '.join(judgement.reasons)}".strip()
     messages.append(view.told(run.stop_ns, "verdict", f"{run.scenario}: {verdict}"))
     return {"messages": messages}
@@ -73,6 +74,30 @@ def _feed(view: View, flow: str, entry: Received | EvCount | RunEvent) -> None:
             view.ev_count(flow, entry)
         case RunEvent():
             view.event(entry)
+
+
+class _Loads:
+    """Of each link in percent of its rate, both ways in turn, as the ports' samples have it; asked in order of time."""
+
+    def __init__(self, run: Run) -> None:
+        self._samples = run.port_bytes
+        self._ports = [
+            (f"{port.node}>{run.clos.peer(port, link).node}", link.rate_bps)
+            for link in run.clos.links.values()
+            for port in link.ends()
+        ]
+        self._next = 0
+        self._now: list[int] | None = None
+
+    def at(self, now_ns: int) -> list[int] | None:
+        """None before the second sample, and in runs whose ports did not count."""
+        while self._next < len(self._samples) and self._samples[self._next][0] <= now_ns:
+            if self._next > 0:
+                passed_s = (self._samples[self._next][0] - self._samples[self._next - 1][0]) / 1e9
+                sent = self._samples[self._next][1]
+                self._now = [round(800 * sent.get(name, 0) / passed_s / rate_bps) for name, rate_bps in self._ports]
+            self._next += 1
+        return self._now
 
 
 def _carrying_nothing(run: Run, faults_so_far: list[Fault]) -> list[str]:

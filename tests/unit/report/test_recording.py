@@ -91,3 +91,15 @@ def test_a_page_with_a_recording_holds_every_module_and_asks_for_nothing() -> No
 def test_a_folder_without_a_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no recording"):
         recording.load(tmp_path)
+
+
+def test_loads_of_links_are_those_of_the_ports_samples_until_the_next_one() -> None:
+    run = cut()
+    up, down = (f"{a}>{b}" for a, b in (LINK.split(":"), reversed(LINK.split(":"))))
+    rate_bps = run.clos.links[LINK].rate_bps
+    run.port_bytes = [(ns(1), {}), (ns(2), {up: rate_bps // 8, down: rate_bps // 16}), (ns(4), {up: rate_bps // 8})]
+    ticks = {tick["t"]: tick for tick in of_type(recording.record(run, PASSED)["messages"], "tick")}
+    place = 2 * list(run.clos.links).index(LINK)
+    assert ticks[1900]["loads"] is None
+    assert [ticks[t]["loads"][place : place + 2] for t in (2000, 3900, 4000)] == [[100, 50], [100, 50], [50, 0]]
+    assert sum(ticks[4000]["loads"]) == 50
