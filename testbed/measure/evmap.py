@@ -69,13 +69,13 @@ def _out_of_use(run: Run) -> Iterator[tuple[Path, int, int]]:
     senders = {flow.name: flow.src for flow in run.flows}
     evs = [((change.flow, change.ev), change.new in GOOD_STATES, change.t_ns) for change in run.ev_changes()]
     planes = [
-        ((change.flow, change.plane, change.end), change.up, change.t_ns)
+        ((change.flow, change.plane), change.up, change.t_ns)
         for change in run.port_changes()
         if change.host == senders[change.flow]
     ]
     for (_, ev), since_ns, until_ns in _stretches(evs, run.stop_ns):
         yield _path(ev), since_ns, until_ns
-    for (_, plane, _), since_ns, until_ns in _stretches(planes, run.stop_ns):
+    for (_, plane), since_ns, until_ns in _stretches(planes, run.stop_ns):
         for t1 in range(run.clos.spec.t1s_per_plane):
             yield (plane, t1), since_ns, until_ns
 

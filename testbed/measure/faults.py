@@ -74,20 +74,23 @@ class _History:
             for link in run.path_of(loss.flow, loss.ev):
                 self.losses.setdefault(link, []).append(loss)
         evs: dict[tuple[str, int], Changes] = {}
-        for change in run.ev_changes():
-            evs.setdefault((change.flow, change.ev), []).append((change.t_ns, change.new in GOOD_STATES))
-        planes: dict[tuple[str, str, str], Changes] = {}
-        for given_up in run.port_changes():
-            link = run.nic_link_of(given_up)
-            key = (link, given_up.flow, given_up.host)
-            planes.setdefault(key, []).append((given_up.t_ns, given_up.up))
+        for one in run.ev_changes():
+            evs.setdefault((one.flow, one.ev), []).append((one.t_ns, one.new in GOOD_STATES))
+        planes: dict[tuple[str, str, int], Changes] = {}
+        given_up_for: dict[tuple[str, str, int], set[str]] = {}  # links
+        for change in run.port_changes():
+            key = (change.flow, change.host, change.plane)
+            planes.setdefault(key, []).append((change.t_ns, change.up))
+            if not change.up:
+                given_up_for.setdefault(key, set()).add(run.nic_link_of(change))
         self._by_link: dict[str, list[tuple[frozenset[str], Changes]]] = {}
         for (flow, ev), changes in evs.items():
             path = run.path_of(flow, ev)
             for link in path:
                 self._by_link.setdefault(link, []).append((path, changes))
-        for (link, _, _), changes in planes.items():
-            self._by_link.setdefault(link, []).append((frozenset({link}), changes))
+        for key, links in given_up_for.items():
+            for link in links:
+                self._by_link.setdefault(link, []).append((frozenset(links), planes[key]))
 
     def losses_over(self, links: Iterable[str]) -> list[PacketLost]:
         """The losses on paths over some of these links, each once."""

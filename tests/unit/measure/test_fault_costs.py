@@ -171,3 +171,12 @@ def test_paths_are_those_of_the_model() -> None:
     run = handmade.run()
     assert LINK in run.path_of("h2>h0", handmade.EV)
     assert run.path_of("h0>h2", handmade.EV) == {NIC_LINK, LINK, "p1t0-1:p1t1-2", "h2:p1t0-1"}
+
+
+def test_a_plane_given_up_for_the_own_port_and_taken_back_for_the_peers_is_restored() -> None:
+    """Both ends' ports were down: a queue pair goes back to the plane when it hears of the later one."""
+    run = handmade.run(faults=(fault(3, 4, NIC_LINK),))
+    run.events += [port_change(3.002, False), port_change(4.012, True, end="peer")]
+    cost = faults.cost(run, run.faults[0])
+    assert cost.evs_not_restored == 0
+    assert cost.restored_s == pytest.approx(0.012)
