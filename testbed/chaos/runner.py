@@ -57,17 +57,24 @@ class RunResult:
 
 
 def run_scenario(
-    scenario: Scenario, lab: RunningLab, out_dir: Path, *, seed: int | None = None, live: Live | None = None
+    scenario: Scenario,
+    lab: RunningLab,
+    out_dir: Path,
+    *,
+    seed: int | None = None,
+    live: Live | None = None,
+    report: bool = True,
 ) -> RunResult:
     """Run a scenario on a lab that is up, and write summary, samples, events and report to `out_dir`.
 
     `seed` replaces the scenario's. `live` is called about five times a second with the run so far, the time (ns) and
-    the new events. Raises InputError before anything starts when the scenario does not fit the lab, or when the lab is
-    busy. For the main thread, since it takes SIGINT, SIGTERM and SIGHUP as the wish to end early.
+    the new events. Without `report` there is neither a report nor a recording for one. Raises InputError before
+    anything starts when the scenario does not fit the lab, or when the lab is busy. For the main thread, since it takes
+    SIGINT, SIGTERM and SIGHUP as the wish to end early.
     """
     check.check(scenario, lab.clos)
     with lock.exclusive(lab.clos.spec.name, f"run {scenario.name}"), on_kernel(lab) as stage:
-        return play(scenario, stage, out_dir, seed=seed, live=live, ports=stage.port_counts)
+        return play(scenario, stage, out_dir, seed=seed, live=live, ports=stage.port_counts, report=report)
 
 
 def play(
@@ -78,6 +85,7 @@ def play(
     seed: int | None = None,
     live: Live | None = None,
     ports: PortSource | None = None,
+    report: bool = True,
 ) -> RunResult:
     """Run a scenario that fits its stage, and write the results; arguments as for `run_scenario`.
 
@@ -88,7 +96,7 @@ def play(
     except OSError as error:
         raise InputError(f"the results cannot go to {out_dir}: {error.strerror}", "name another folder") from None
     run = _Runner(scenario, stage, scenario.seed if seed is None else seed, live, ports).record(out_dir)
-    return _write(run, verdict.decide(run, scenario.limits), out_dir)
+    return _write(run, verdict.decide(run, scenario.limits), out_dir, report)
 
 
 class _Runner:
@@ -228,7 +236,7 @@ class _Runner:
         run.stop_ns = max(run.start_ns, min(self._stage.now_ns(), run.stop_ns))
 
 
-def _write(run: Run, judgement: Judgement, out_dir: Path) -> RunResult:
+def _write(run: Run, judgement: Judgement, out_dir: Path, report: bool) -> RunResult:
     names = {
         "summary": SUMMARY_FILE,
         "events": EVENTS_FILE,
@@ -239,7 +247,10 @@ def _write(run: Run, judgement: Judgement, out_dir: Path) -> RunResult:
     paths = {name: out_dir / file for name, file in names.items()}
     summarised = summary.summarise(run, judgement)
     paths["summary"].write_text(json.dumps(summarised, indent=1) + "\n")
-    recorded = recording.record(run, judgement)
-    paths["recording"].write_text(json.dumps(recorded, separators=(",", ":")) + "\n")
-    paths["report"].write_text(html.render(run, judgement, recorded))
+    if report:
+        recorded = recording.record(run, judgement)
+        paths["recording"].write_text(json.dumps(recorded, separators=(",", ":")) + "\n")
+        paths["report"].write_text(html.render(run, judgement, recorded))
+    else:
+        del paths["recording"], paths["report"]
     return RunResult(judgement.verdict, verdict.EXIT_CODES[judgement.verdict], summarised, judgement, paths)

@@ -62,6 +62,7 @@ def simulate(
     seed: int | None = None,
     real_rates: bool = False,
     live: Live | None = None,
+    report: bool = True,
 ) -> RunResult:
     """Run a scenario on a lab in virtual time, and write the results as a run on the kernel lab does.
 
@@ -76,4 +77,4 @@ def simulate(
         spec, scenario = at_real_rates(spec), faster(scenario, speedup)
     with Interruptible() as interrupt:
         stage = VirtualStage(SimLab(spec, seed=seed, speedup=speedup), interrupt, speedup)
-        return play(scenario, stage, out_dir, seed=seed, live=live)
+        return play(scenario, stage, out_dir, seed=seed, live=live, report=report)

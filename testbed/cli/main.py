@@ -28,6 +28,7 @@ VERBS = {
     "web": "web",
     "watch": "web",
     "sim": "virtual",
+    "campaign": "campaigns",
     "fault": "faults",
     "repair": "mending",
     "capture": "mending",

@@ -38,7 +38,7 @@ def goodput(run: Run) -> str:
     """Goodput over time, the planes stacked, faults shaded, with the capacity oracle's value; an SVG element."""
     edges = series.run_edges(run, run.start_ns, run.stop_ns, GOODPUT_BIN_NS)
     bins = series.plane_bins(run, [flow.name for flow in run.flows], edges)
-    figure, axes = _figure(3.4)
+    figure, axes = new_figure(3.4)
     times = [run.seconds(t_ns) for t_ns in edges]
     floor = [0.0] * len(bins)
     for plane in range(run.planes):
@@ -63,14 +63,14 @@ def goodput(run: Run) -> str:
     axes.set_ylabel("goodput, Mb/s of payload")
     axes.set_xlabel("seconds since the start of the traffic")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    return _svg(figure, "goodput")
+    return as_svg(figure, "goodput")
 
 
 def ev_map(run: Run) -> str:
     """State of each path (plane, T1) over time: how many of the flows had it out of use; an SVG element."""
     edges = series.run_edges(run, run.start_ns, run.stop_ns, EVMAP_BIN_NS)
     rows = evmap.rows(run, edges)
-    figure, axes = _figure(max(1.6, 0.6 + 0.16 * len(rows)))
+    figure, axes = new_figure(max(1.6, 0.6 + 0.16 * len(rows)))
     times = [run.seconds(t_ns) for t_ns in edges]
     mesh = axes.pcolormesh(
         times, range(len(rows) + 1), [row.out_of_use for row in rows], cmap="Reds", vmin=0, vmax=1, shading="flat"
@@ -81,10 +81,11 @@ def ev_map(run: Run) -> str:
     axes.invert_yaxis()
     axes.set_xlabel("seconds since the start of the traffic")
     figure.colorbar(mesh, ax=axes, label="share of flows", pad=0.01)
-    return _svg(figure, "evmap")
+    return as_svg(figure, "evmap")
 
 
-def _figure(height_inches: float) -> tuple[Figure, Axes]:
+def new_figure(height_inches: float) -> tuple[Figure, Axes]:
+    """An empty figure in the reports' style, of their width."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -110,7 +111,7 @@ def _shade_faults(run: Run, axes: Any) -> None:
         axes.axvline(since_s, color=_FAULT_COLOUR, linewidth=0.6, alpha=0.6)
 
 
-def _svg(figure: Figure, name: str) -> str:
+def as_svg(figure: Figure, name: str) -> str:
     """The figure as an element to stand in HTML: no XML head, no metadata, ids of its own."""
     from matplotlib import rc_context
 

@@ -32,6 +32,7 @@ def summarise(run: Run, judgement: Judgement) -> dict[str, Any]:
         "verdict": judgement.verdict,
         "reasons": judgement.reasons,
         "warnings": judgement.warnings,
+        "interrupted": run.interrupted,
         "expectations": [_expectation(row) for row in judgement.expectations],
         "flows": [_flow(run, flow) for flow in run.flows],
         "faults": [_fault(run, cost) for cost in faults.costs(run)],

@@ -1,0 +1,97 @@
+"""The summaries of many runs of one scenario -> distributions of what its faults cost, and the runs that were worst.
+
+Works on `summary.json` alone, so that a campaign can be read again later. Runs that were not valid count for nothing
+but their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.measure.distribution import Distribution, share_interval
+
+SCHEMA_VERSION = 1
+WORST_SHOWN = 5
+
+Summary = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of each fault: its key in a summary's `faults`, what it is, and how it is shown."""
+
+    key: str
+    words: str
+    unit: str  # "s", "fraction" or "packets"
+
+
+FIGURES = (
+    Figure("rerouted_s", "time from the first packet lost to the last", "s"),
+    Figure("recovered_s", "time until goodput was back", "s"),
+    Figure("restored_s", "time from the end of the fault until its EVs were back", "s"),
+    Figure("packets_lost", "packets lost, all flows", "packets"),
+    Figure("worst_flow_losses", "packets lost by one queue pair", "packets"),
+    Figure("dip_fraction", "goodput missing in the worst bin", "fraction"),
+    Figure("late_s", "how late the fault was put in", "s"),
+)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """The runs by seed, in the order of their seeds."""
+
+    summaries: dict[int, Summary]
+
+    @property
+    def valid(self) -> dict[int, Summary]:
+        """The runs that say something about the network."""
+        return {seed: one for seed, one in self.summaries.items() if one["verdict"] != "invalid"}
+
+    def distribution(self, figure: Figure) -> Distribution | None:
+        """Of all faults of all valid runs; None when nothing was measured."""
+        return Distribution.of([
+            fault[figure.key]
+            for summary in self.valid.values()
+            for fault in summary["faults"]
+            if fault[figure.key] is not None
+        ])  # fmt: skip
+
+    def worst(self) -> list[tuple[int, str]]:
+        """(seed, why) of the runs to look at first: those that failed, then those that lost most and rerouted last."""
+
+        def badness(item: tuple[int, Summary]) -> tuple[bool, float, float]:
+            faults = item[1]["faults"]
+            lost = max((fault["worst_flow_losses"] for fault in faults), default=0)
+            rerouted = max((fault["rerouted_s"] or 0.0 for fault in faults), default=0.0)
+            return item[1]["verdict"] == "fail", lost, rerouted
+
+        ranked = sorted(self.valid.items(), key=badness, reverse=True)[:WORST_SHOWN]
+        found = []
+        for seed, summary in ranked:
+            failed, lost, rerouted = badness((seed, summary))
+            words = f"a flow lost {lost:g} packets, rerouted in {1e3 * rerouted:.3g} ms"
+            found.append((seed, f"failed {', '.join(summary['reasons'])}; {words}" if failed else words))
+        return found
+
+    def as_dict(self, repeat: Sequence[str]) -> dict[str, Any]:
+        """For campaign.json; `repeat` is the command of which `--seed N` makes a run again."""
+        verdicts = [summary["verdict"] for summary in self.summaries.values()]
+        counts = {name: verdicts.count(name) for name in ("pass", "fail", "invalid")}
+        valid = counts["pass"] + counts["fail"]
+        figures = {figure.key: self.distribution(figure) for figure in FIGURES}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "runs": len(self.summaries),
+            "verdicts": counts,
+            "pass_share": None if not valid else counts["pass"] / valid,
+            "pass_share_interval": None if not valid else list(share_interval(counts["pass"], valid)),
+            "faults": sum(len(summary["faults"]) for summary in self.valid.values()),
+            "bytes_wrong": sum(flow["bytes_wrong"] for one in self.summaries.values() for flow in one["flows"]),
+            "figures": {key: None if found is None else found.as_dict() for key, found in figures.items()},
+            "worst": [
+                {"seed": seed, "why": why, "repeat": " ".join([*repeat, "--seed", str(seed)])}
+                for seed, why in self.worst()
+            ],
+        }

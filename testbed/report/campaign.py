@@ -1,0 +1,62 @@
+"""campaign.html: a campaign for people in one file; each figure as histogram and CDF, from how many faults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from testbed.measure.campaign import FIGURES, Campaign, Figure
+from testbed.measure.distribution import Distribution
+from testbed.report import figures
+from testbed.topology.units import format_duration
+
+_BINS = 30
+
+
+def render(campaign: Campaign, told: dict[str, Any]) -> str:
+    """The page; `told` is the campaign.json of the same campaign."""
+    loader = jinja2.PackageLoader("testbed.report")
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    rows = []
+    for figure in FIGURES:
+        found = campaign.distribution(figure)
+        if found is not None:
+            svg = Markup(plot(figure, found)) if figures.available() else None
+            rows.append({"figure": figure, "told": _shown(figure, found), "svg": svg})
+    return environment.get_template("campaign.html").render(told=told, rows=rows)
+
+
+def show(figure: Figure, value: float) -> str:
+    """A value of a figure for people."""
+    if figure.unit == "s":
+        return format_duration(value * 1e9)
+    return f"{value:.2%}" if figure.unit == "fraction" else f"{value:.4g}"
+
+
+def _shown(figure: Figure, found: Distribution) -> dict[str, str]:
+    interval = found.median_interval()
+    between = "too few" if interval is None else " to ".join(show(figure, value) for value in interval)
+    return {
+        "count": str(found.count),
+        "median": show(figure, found.quantile(0.5)),
+        "interval": between,
+        "p95": show(figure, found.quantile(0.95)),
+        "max": show(figure, found.values[-1]),
+    }
+
+
+def plot(figure: Figure, found: Distribution) -> str:
+    """Histogram and CDF over one axis; an SVG element."""
+    scale, unit = (1e3, "ms") if figure.unit == "s" else (100, "%") if figure.unit == "fraction" else (1, "packets")
+    drawn, axes = figures.new_figure(2.4)
+    values = [scale * value for value in found.values]
+    axes.hist(values, bins=min(_BINS, max(1, found.count)), color="#56B4E9", label="faults")
+    axes.set_xlabel(f"{figure.words} ({unit})")
+    axes.set_ylabel("faults")
+    cumulative = axes.twinx()
+    cumulative.step(values, [(rank + 1) / found.count for rank in range(found.count)], where="post", color="#D55E00")
+    cumulative.set_ylim(0, 1.02)
+    cumulative.set_ylabel("share (CDF)")
+    return figures.as_svg(drawn, f"campaign-{figure.key}")
