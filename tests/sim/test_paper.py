@@ -13,7 +13,7 @@ from agents.wire import ev
 from testbed.sim.lab import SimLab
 from testbed.sim.pair import REAL_RATES, US
 from testbed.topology.clos import t0_name, t1_name
-from testbed.topology.labspec import LabSpec
+from testbed.topology.labspec import LabSpec, Queue
 from testbed.topology.sizes import payload_share
 
 PORT_BPS = 100 * 10**9 * payload_share()
@@ -22,9 +22,22 @@ PLANE, T1 = 3, 17  # where something breaks
 ROUND_NS = PLANES * T1S * 4096 * 8 * 10**9 // int(PLANES * PORT_BPS)  # until an EV's turn comes again
 
 
-def fabric(seed: int = 1, planes: int = PLANES, t1s: int = T1S, hosts_per_t0: int = 1, **options: Any) -> SimLab:
+def fabric(
+    seed: int = 1,
+    planes: int = PLANES,
+    t1s: int = T1S,
+    hosts_per_t0: int = 1,
+    queue: Queue | None = None,
+    **options: Any,
+) -> SimLab:
     spec = LabSpec(
-        name="paper", planes=planes, t0_groups=2, hosts_per_t0=hosts_per_t0, t1s_per_plane=t1s, rates=REAL_RATES
+        name="paper",
+        planes=planes,
+        t0_groups=2,
+        hosts_per_t0=hosts_per_t0,
+        t1s_per_plane=t1s,
+        rates=REAL_RATES,
+        queue=queue or Queue(),
     )
     return SimLab(spec, seed=seed, probe_interval_ns=50 * US, **options)
 
@@ -126,6 +139,41 @@ def test_an_ev_with_20_percent_loss_is_replaced_from_its_own_plane_and_goodput_s
     assert {path(event) for event in of_kind(lab, PacketLost)} == {(PLANE, ev.uplink_of(bad))}
 
 
+def contended(ecn: bool) -> tuple[list[float], float]:
+    """h0 to h2 over 8 paths of one plane and h1 to h3 over the first of them alone (figure 14).
+
+    Returns the goodput of both, of a port's payload rate, and how much the first flow uses that path (1: its share).
+    """
+    lab = fabric(planes=1, t1s=8, hosts_per_t0=2, queue=Queue(ecn=ecn))
+    lab.start_flows([(0, 2), (1, 3)], load_bps=None)
+    first, second = (flow.sending_qp for flow in lab.flows)
+    for info in second.ev_map():  # type: ignore[attr-defined]
+        if info.uplink != 0:
+            second.deny(info.ev, lab.events.now)  # type: ignore[attr-defined]
+    lab.run(200 * US)
+    sent = [queue_pair.counters.packets_sent for queue_pair in (first, second)]
+    received = [sum(flow.receiving_qp.bytes_received_by_port) for flow in lab.flows]
+    crossed = lab.network.crossed.copy()
+    lab.run(300 * US)
+    by_first, by_second = (
+        queue_pair.counters.packets_sent - before for queue_pair, before in zip((first, second), sent, strict=True)
+    )
+    on_contended = (lab.network.crossed - crossed)[0, 0] - by_second
+    shares = [
+        (sum(flow.receiving_qp.bytes_received_by_port) - before) * 8e9 / (300 * US) / PORT_BPS
+        for flow, before in zip(lab.flows, received, strict=True)
+    ]
+    return shares, 8 * on_contended / by_first
+
+
+def test_a_flow_moves_away_from_a_contended_path_by_its_marks() -> None:
+    (first, second), use = contended(ecn=True)
+    assert first > 0.98 and second > 0.9, "both near line rate"
+    (_, second_without), use_without = contended(ecn=False)
+    assert use < 0.7 < 0.9 < use_without, "marks did it"
+    assert second > second_without + 0.03
+
+
 def test_a_7_to_1_incast_loses_nothing_and_leaves_its_neighbour_alone() -> None:
     """h0..h6 to h8, and h7 to h9 in the same rack: what does not fit at h8 is trimmed there, not dropped."""
     lab = fabric(planes=2, t1s=8, hosts_per_t0=8)
@@ -145,3 +193,21 @@ def test_a_7_to_1_incast_loses_nothing_and_leaves_its_neighbour_alone() -> None:
     assert lab.network.fates()["trimmed"] > 0
     assert not of_kind(lab, QpFailed)
     assert not [event for event in of_kind(lab, PacketLost) if event.cause != "trimmed"], "no timeouts"
+
+
+@pytest.mark.full
+def test_a_7_to_1_incast_over_eight_planes_is_fair_once_it_has_settled() -> None:
+    lab = fabric(t1s=8, hosts_per_t0=8)
+    lab.start_flows([(7, 9)], load_bps=None, slots=256)
+    lab.run(100 * US)
+    lab.start_flows([(src, 8) for src in range(7)], load_bps=None, slots=256)
+    lab.run(800 * US)
+    before = [sum(flow.receiving_qp.bytes_received_by_port) for flow in lab.flows]
+    lab.run(400 * US)
+    moved = [
+        sum(flow.receiving_qp.bytes_received_by_port) - then for flow, then in zip(lab.flows, before, strict=True)
+    ]
+    assert moved[0] * 8e9 / (400 * US) > 0.98 * PLANES * PORT_BPS, "the victim"
+    senders = moved[1:]
+    assert sum(senders) ** 2 / (len(senders) * sum(value**2 for value in senders)) >= 0.99, senders  # Jain's index
+    assert not of_kind(lab, PacketLost) and not of_kind(lab, QpFailed)
