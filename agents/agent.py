@@ -13,9 +13,11 @@ from agents.memory import Region
 from agents.nic import Nic
 from agents.telemetry import DEFAULT_SAMPLE_INTERVAL_NS, Telemetry
 from agents.transport import Event, ImmediateReceived, ProbeAnswered, QpFailed, QueuePair, SendCompleted
+from agents.verbs import Access, Device, MemoryRegion
 from agents.workloads.base import Workload
 
 ProbeResult = dict[str, Any]
+_PROGRAM_CQ_ENTRIES = 1 << 16
 
 
 @dataclass(slots=True)
@@ -54,6 +56,23 @@ class _ProbeRound:
         self._done(self._results)
 
 
+class Program:
+    """What a program that uses the verbs from outside has on this NIC."""
+
+    def __init__(self, nic: Nic) -> None:
+        # What an operation has posted is sent when it is over, like everything else: there is nobody to wake.
+        self.device = Device(nic, kick=lambda: None)
+        self.cq = self.device.create_cq(_PROGRAM_CQ_ENTRIES)
+        self.regions: dict[int, MemoryRegion] = {}
+        self._regions_made = 0
+
+    def register(self, size: int, access: Access) -> tuple[int, MemoryRegion]:
+        """A region of zero bytes and its number."""
+        self._regions_made += 1
+        region = self.regions[self._regions_made] = self.device.reg_mr(size, access)
+        return self._regions_made, region
+
+
 class Agent:
     """What lives on one NIC."""
 
@@ -61,12 +80,21 @@ class Agent:
         self.nic = nic
         self.telemetry = Telemetry(now, sample_interval_ns)
         self.connections: dict[int, Connection] = {}
+        self._program: Program | None = None
         self._workload_ids = 0
         self._probes: dict[int, tuple[_ProbeRound, ProbeResult]] = {}
         self._probe_rounds: list[_ProbeRound] = []
 
+    def program(self) -> Program:
+        """The verbs' side, from its first use on."""
+        if self._program is None:
+            self._program = Program(self.nic)
+        return self._program
+
     def on_event(self, event: Event, now: int) -> None:
         """Take an event of the NIC: the workloads' own go to them, the rest is kept for whoever collects it."""
+        if self._program is not None:
+            self._program.device.on_event(event)
         if isinstance(event, SendCompleted | ImmediateReceived):
             self._tell_workloads(event, now)
         elif isinstance(event, ProbeAnswered):

@@ -7,17 +7,19 @@ per second, sizes bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from typing import Any
 
-from agents.agent import Agent, Connection
+from agents.agent import Connection
 from agents.mrc.config import MrcConfig
 from agents.mrc.qp import MrcQueuePair
+from agents.operation import Field, Host, Operation, check_fields
 from agents.request import Reply, RequestError
 from agents.roce.config import RoceConfig
 from agents.telemetry import counters_of
 from agents.transport import QpStateError
+from agents.verb_operations import VERB_OPERATIONS
 from agents.wire import address
 from agents.workloads.base import Workload
 from agents.workloads.channel import Channel, Lane
@@ -27,74 +29,12 @@ from agents.workloads.programs import KINDS, Job
 from agents.workloads.rank import RankCounters, RankWorkload
 from agents.workloads.write_bw import Offer, Target, WriteBwReceiver, WriteBwSender
 
-
-class Host(Protocol):
-    """What the operations work on: an agent, and the process (or the simulated host) that it lives in."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def agent(self) -> Agent: ...
-
-    def now_ns(self) -> int:
-        """The time."""
-
-    def identity(self) -> dict[str, Any]:
-        """Its pid, and its ports by name with their carrier."""
-
-    def totals(self) -> dict[str, Any]:
-        """What it has counted since it was started, beside what the agent and its NIC count."""
-
-    def stop(self) -> None:
-        """End it, once the answer is out."""
-
-
-_REQUIRED = object()
 _MAX_REGION_BYTES = 1 << 30
 _MAX_PROBES = 4096
 _MAX_ENTRIES = 1000  # of samples and of events in one answer: it is made between two packets
 _NS_PER_MS = 1_000_000
-_ANY = 1 << 64
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field of a request: its type, for numbers the range; without `default` it has to be there."""
-
-    kind: type
-    lowest: int = 0
-    highest: int = _ANY
-    default: Any = _REQUIRED
-
-    def check(self, name: str, request: Mapping[str, Any]) -> Any:
-        """The value. Raises RequestError."""
-        value = request.get(name, self.default)
-        if value is _REQUIRED:
-            raise RequestError(f"{name} is missing")
-        if value is None and self.default is None:
-            return None
-        if not isinstance(value, self.kind) or (isinstance(value, bool) and self.kind is not bool):
-            raise RequestError(f"{name} has to be {_KIND_NAMES[self.kind]}, not {value!r:.80}")
-        if isinstance(value, int) and not self.lowest <= value <= self.highest:
-            raise RequestError(f"{name} is {value}; it has to be in {self.lowest}..{self.highest}")
-        return value
-
-
-def check_fields(what: str, rules: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, Any]:
-    """All fields that there are, checked, or by default. Raises RequestError."""
-    unknown = set(given) - set(rules)
-    if unknown:
-        raise RequestError(f"{what} takes no {', '.join(sorted(unknown))}")
-    return {name: rule.check(name, given) for name, rule in rules.items()}
-
-
-_KIND_NAMES: dict[type, str] = {
-    int: "a whole number",
-    str: "a string",
-    list: "a list",
-    dict: "an object",
-    bool: "true or false",
-}
 _QPN = Field(int, 0, (1 << 24) - 1)
 
 
@@ -314,14 +254,6 @@ def _shutdown(host: Host, request: dict[str, Any], reply: Reply) -> None:
     host.stop()
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """A function and the fields that it takes."""
-
-    run: Callable[[Host, dict[str, Any], Reply], None]
-    fields: Mapping[str, Field]
-
-
 OPERATIONS: dict[str, Operation] = {
     "hello": Operation(_hello, {}),
     "probe": Operation(
@@ -376,6 +308,7 @@ OPERATIONS: dict[str, Operation] = {
     "ev-map": Operation(_ev_map, {"qpn": _QPN}),
     "denylist": Operation(_denylist, {"qpn": _QPN, "evs": Field(list), "denied": Field(bool)}),
     "shutdown": Operation(_shutdown, {}),
+    **VERB_OPERATIONS,
 }
 
 

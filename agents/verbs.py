@@ -270,7 +270,7 @@ class Device:
         """`kick` makes the driver look for packets to send, after something was posted."""
         self.nic = nic
         self.kick = kick
-        self._qps: dict[int, Qp] = {}
+        self.qps: dict[int, Qp] = {}  # by number
 
     def query(self) -> DeviceAttributes:
         """What there is."""
@@ -304,16 +304,16 @@ class Device:
     def create_qp(self, send_cq: CompletionQueue, recv_cq: CompletionQueue | None = None) -> Qp:
         """A queue pair in RESET; both kinds of completions go to one queue unless there are two."""
         qp = Qp(self, self.nic.reserve_qpn(), send_cq, recv_cq or send_cq)
-        self._qps[qp.qp_num] = qp
+        self.qps[qp.qp_num] = qp
         return qp
 
     def destroy_qp(self, qp: Qp) -> None:
         """Take a queue pair back; what is under way is lost, and completes no more."""
         qp.close()
-        del self._qps[qp.qp_num]
+        del self.qps[qp.qp_num]
 
     def on_event(self, event: Event) -> None:
         """An event of the NIC; those of other users' queue pairs are not for us."""
-        qp = self._qps.get(event.qpn)
+        qp = self.qps.get(event.qpn)
         if qp is not None:
             qp.on_event(event)

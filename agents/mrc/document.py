@@ -61,7 +61,7 @@ _VERBS = """\
 `agents/mrc/profile.py` has the EV profiles of `mrc_ctl.h` (explicit, generated, ecmp; INIT, OFFLINE, ONLINE; DENIED by
 the controller; events with a drop count), `agents/verbs.py` what a program sees: devices, memory regions, queue pairs
 with their states, completion queues. `mrclab capture LINK --decode` shows the packets by `testbed/lab/mrc.lua`, which
-Wireshark takes as well.
+Wireshark takes as well. `testbed/lab/verbs.py` has the verbs for a host of a running lab.
 """
 
 
