@@ -172,12 +172,34 @@ def features() -> Iterator[Row]:
             yield _row(name, not trouble, trouble or "tried, works", purpose, fix)
 
 
-def btf() -> Iterator[Row]:
-    """Does the kernel describe its types to eBPF programs?"""
-    there = Path("/sys/kernel/btf/vmlinux").exists()
-    found = "found" if there else "no /sys/kernel/btf/vmlinux"
-    fix = "boot a kernel with CONFIG_DEBUG_INFO_BTF"
-    yield _row("BTF", there, found, "eBPF programs that read the queue of a port", fix, "degraded")
+def ports() -> Iterator[Row]:
+    """Does the kernel take the program of a port, and may it look at HTB's queue? Tried."""
+    from testbed.fabric.programs import Programs  # loads the netlink library
+
+    purpose, fix = "switch ports: ECN, trimming, faults", "boot a kernel of 6.2 or later with CONFIG_DEBUG_INFO_BTF"
+    if os.geteuid() != 0:
+        yield Row("port programs", "unknown", "cannot be tried without root", purpose, "run doctor as root")
+        return
+    try:
+        with Programs(0) as programs:
+            computed = programs.virtual_queue
+    except MissingError as error:
+        yield Row("port programs", "missing", str(error), purpose, error.fix)
+        return
+    found = "ports decide on a computed queue, off by up to a packet" if computed else "ports see HTB's own queue"
+    yield _row("port programs", not computed, found, purpose, fix, "degraded")
+
+
+def delay() -> Iterator[Row]:
+    """Can links have a delay? Only labs that ask for it need that; `up` refuses them where it is missing."""
+    from testbed.fabric import netem  # loads the netlink library
+
+    purpose = "labs with a delay on their links"
+    if os.geteuid() != 0:
+        yield Row("netem", "unknown", "cannot be tried without root", purpose, "run doctor as root")
+        return
+    trouble = netem.trouble()
+    yield _row("netem", not trouble, trouble or "tried, works", purpose, netem.FIX, "degraded")
 
 
 def memory() -> Iterator[Row]:
@@ -202,7 +224,7 @@ _LAB: tuple[Look, ...] = (root, kernel, modules, programs, features)
 
 # What each verb needs, in the order in which lacks are told. A verb that is not here needs nothing.
 NEEDS: dict[str, tuple[Look, ...]] = {
-    "up": (*_LAB, btf, memory, open_files),
+    "up": (*_LAB, ports, delay, memory, open_files),
     "run": _LAB,
     "demo": _LAB,
     "down": (root,),

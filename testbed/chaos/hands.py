@@ -35,7 +35,7 @@ class LabHands:
     def refuse_unable(self, kind: Kind) -> None:
         """See Hands: a delay needs netem."""
         if kind.needs_netem:
-            netem.require(self._lab.kernel, self._lab.clos.hosts[0].name)
+            netem.require(f"the fault {kind.name} delays packets")
 
     def found(self, act: Act) -> Any:
         """See Hands: of settings their value; of everything else there is nothing to know, it is as planned."""

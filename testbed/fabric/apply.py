@@ -73,8 +73,8 @@ def queue_requests(node: NodePlan, program_fds: Mapping[str, int]) -> list[Reque
     `program_fds`: what to attach the programs by, by name. The port map has to be set before.
     """
     index = _ifindexes(node)
-    roots = [item for item in node.qdiscs if item.kind != "bfifo"]
-    leaves = [item for item in node.qdiscs if item.kind == "bfifo"]
+    roots = [item for item in node.qdiscs if item.kind in ("htb", "clsact")]
+    leaves = [item for item in node.qdiscs if item.kind in ("bfifo", "netem")]
     return [
         *(messages.qdisc(item, index[item.device]) for item in roots),
         *(messages.htb_class(item, index[item.device]) for item in node.classes),

@@ -72,6 +72,7 @@ BPF_PRIORITY = 1
 
 _ETH_P_ALL_BE = 0x0300
 _BPF_DIRECT_ACTION = 1
+_NO_LIMIT_PACKETS = 1 << 20
 _EMPTY_SIZE_TABLE = struct.pack("=HH24x", 28, 1)  # TCA_STAB_BASE: struct tc_sizespec, all zero
 _LINKLAYER_ETHERNET = 1
 _IFA_F_NODAD = 0x02
@@ -190,6 +191,9 @@ def _qdisc(item: Qdisc) -> bytes:
         attributes.append(("TCA_OPTIONS", {"attrs": [("TCA_HTB_INIT", init | {"debug": 0, "direct_pkts": 0})]}))
     elif item.kind == "bfifo":
         attributes.append(("TCA_OPTIONS", {"limit": item.limit_bytes}))
+    elif item.kind == "netem":
+        times = {"delay": item.delay_ns // TICK_NS, "jitter": item.jitter_ns // TICK_NS}
+        attributes.append(("TCA_OPTIONS", {"limit": _NO_LIMIT_PACKETS, "loss": 0, "gap": 0, "duplicate": 0, **times}))
     if item.size_table:
         attributes.append(("TCA_STAB", _EMPTY_SIZE_TABLE))
     return _traffic(RTM_NEWQDISC, attributes, item.handle, item.parent)

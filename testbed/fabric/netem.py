@@ -1,78 +1,81 @@
 """Delay of a port by netem, where the kernel has it: in the place of the two leaf queues below HTB.
 
-The queue limits are enforced before HTB (port.bpf.c), so netem only has to hold what is there: its own limit is the
-number of smallest packets that fit.
+Delay is the one thing of a port that HTB and eBPF cannot do, and netem is a module that many machines lack: whether it
+is there is tried, not guessed, in a namespace that nobody else sees. A lab file may ask for delay (`plan`), and so may a
+fault (`set_delay`).
 """
 
 from __future__ import annotations
 
 import errno
+import os
+import socket
 import struct
-from functools import partial
+import threading
+from dataclasses import replace
 
-from testbed.fabric.netlink import (
-    NLM_F_ACK,
-    NLM_F_CREATE,
-    NLM_F_EXCL,
-    NLM_F_REPLACE,
-    NLM_F_REQUEST,
-    Kernel,
-    KernelError,
-    Request,
-)
-from testbed.fabric.plan import TICK_NS, FabricPlan, Qdisc
+from testbed.fabric import messages, netns
+from testbed.fabric.netlink import Kernel
+from testbed.fabric.plan import FabricPlan, Qdisc
 from testbed.topology.clos import Port
 from testbed.topology.errors import MissingError
 
-_NEWQDISC, _DELQDISC = 36, 37
-_TCA_KIND, _TCA_OPTIONS = 1, 2
-_HEADER = struct.Struct("=IHHII")
-_TCMSG = struct.Struct("=BxxxiIII")
-_NETEM = struct.Struct("=6I")  # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter
-_LIMIT_PACKETS = 1 << 20
-_HANDLE_OFFSET = 0x100000  # of a netem from the leaf whose place it takes
-_ROOT = 0xFFFFFFFF
 _LOOPBACK = 1
+_RECEIVE_BYTES = 1 << 16
+_ERRNO = struct.Struct("=16xi")  # after the header of an NLMSG_ERROR
+_HANDLE_OFFSET = 0x100000  # of a fault's netem from the leaf whose place it takes
+_LEAVES = ("bfifo", "netem")
+FIX = "modprobe sch_netem, or boot a kernel that has it"
 
 
-def require(kernel: Kernel, node: str) -> None:
-    """Raises MissingError when the kernel has no netem. Tried on the loopback of a node, which has no queue."""
+def trouble() -> str:
+    """What the kernel says against it; empty when it has netem. Needs root."""
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append(_try()))  # its namespace goes with it
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def _try() -> str:
     try:
-        kernel[node].send([_request(_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, _LOOPBACK, 1 << 16, _ROOT, _netem(0, 0))])
-    except KernelError as error:
-        if error.number != errno.ENOENT:
-            raise
-        raise MissingError("netem in the kernel", "delays links", "modprobe sch_netem") from None
-    kernel[node].send([_request(_DELQDISC, 0, _LOOPBACK, 1 << 16, _ROOT, b"")])
+        netns.leave()
+    except OSError as error:
+        return f"not allowed to try: {os.strerror(error.errno or 0).lower()}"
+    delayed = Qdisc("lo", "netem", 0x10000, 0xFFFFFFFF, delay_ns=1_000_000)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as kernel:
+        kernel.send(messages.qdisc(delayed, _LOOPBACK).message)
+        number = -_ERRNO.unpack_from(kernel.recv(_RECEIVE_BYTES))[0]
+    if number == errno.ENOENT:
+        return "this kernel has none"
+    return os.strerror(number).lower() if number else ""
+
+
+def require(purpose: str) -> None:
+    """Raises MissingError when the kernel has no netem; `purpose` says who asks for it."""
+    if why := trouble():
+        raise MissingError(f"netem is missing: {why}", purpose, FIX)
+
+
+def require_for(plan: FabricPlan) -> None:
+    """Raises MissingError when a lab asks for delay and the kernel has none."""
+    if any(item.kind == "netem" for node in plan.nodes.values() for item in node.qdiscs):
+        require("the lab file asks for delay on its links")
 
 
 def set_delay(kernel: Kernel, plan: FabricPlan, port: Port, delay_ns: int, jitter_ns: int) -> None:
-    """Delay what a port sends; 0 for both gives the planned queues back."""
-    graft = partial(_request, _NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, port.ifindex)
-    requests = []
-    for leaf in _leaves(plan, port):
-        if delay_ns or jitter_ns:
-            requests.append(graft(leaf.handle + _HANDLE_OFFSET, leaf.parent, _netem(delay_ns, jitter_ns)))
-        else:
-            options = _attribute(_TCA_OPTIONS, struct.pack("=I", leaf.limit_bytes))
-            requests.append(graft(leaf.handle, leaf.parent, _attribute(_TCA_KIND, b"bfifo\0") + options))
-    kernel[port.node].send(requests)
-
-
-def _leaves(plan: FabricPlan, port: Port) -> list[Qdisc]:
-    return [item for item in plan.nodes[port.node].qdiscs if item.device == port.name and item.kind == "bfifo"]
-
-
-def _netem(delay_ns: int, jitter_ns: int) -> bytes:
-    options = _NETEM.pack(delay_ns // TICK_NS, _LIMIT_PACKETS, 0, 0, 0, jitter_ns // TICK_NS)
-    return _attribute(_TCA_KIND, b"netem\0") + _attribute(_TCA_OPTIONS, options)
-
-
-def _attribute(kind: int, value: bytes) -> bytes:
-    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
-
-
-def _request(kind: int, flags: int, ifindex: int, handle: int, parent: int, attributes: bytes) -> Request:
-    body = _TCMSG.pack(0, ifindex, handle, parent, 0) + attributes
-    flags |= NLM_F_REQUEST | NLM_F_ACK
-    return Request(_HEADER.pack(_HEADER.size + len(body), kind, flags, 0, 0) + body, f"delay on device {ifindex}")
+    """Delay what a port sends by so much more than the plan says; 0 for both gives the planned leaves back."""
+    leaves = [item for item in plan.nodes[port.node].qdiscs if item.device == port.name and item.kind in _LEAVES]
+    if delay_ns or jitter_ns:
+        leaves = [
+            replace(
+                leaf,
+                kind="netem",
+                handle=leaf.handle + _HANDLE_OFFSET,
+                limit_bytes=0,
+                delay_ns=leaf.delay_ns + delay_ns,
+                jitter_ns=leaf.jitter_ns + jitter_ns,
+            )
+            for leaf in leaves
+        ]
+    kernel[port.node].send([messages.qdisc(leaf, port.ifindex) for leaf in leaves])

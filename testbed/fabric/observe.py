@@ -140,6 +140,8 @@ def _qdiscs(socket: RtSocket, device: Callable[[int], str]) -> Iterable[Qdisc]:
             limit_bytes=options["limit"] if kind == "bfifo" else 0,
             default_class=options.get_attr("TCA_HTB_INIT")["defcls"] if kind == "htb" else 0,
             size_table=message.get_attr("TCA_STAB") is not None,
+            delay_ns=options["delay"] * TICK_NS if kind == "netem" else 0,
+            jitter_ns=options["jitter"] * TICK_NS if kind == "netem" else 0,
         )
 
 

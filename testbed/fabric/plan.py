@@ -9,7 +9,7 @@ which the kernel tells them back, so that plan and observation are compared fiel
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agents.wire import address
@@ -110,19 +110,21 @@ class Sid:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Qdisc:
-    """A queueing discipline; `limit_bytes` for bfifo, `default_class` for htb.
+    """A queueing discipline; `limit_bytes` for bfifo, `default_class` for htb, delay and jitter for netem.
 
     With a `size_table` (an empty one) it takes a packet's length when the packet comes. Without, it goes by the length
     from before clsact egress: a trimmed packet would hold the line as long as a whole one.
     """
 
     device: str
-    kind: Literal["htb", "bfifo", "clsact"]
+    kind: Literal["htb", "bfifo", "netem", "clsact"]
     handle: int
     parent: int
     limit_bytes: int = 0
     default_class: int = 0
     size_table: bool = False
+    delay_ns: int = 0
+    jitter_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -216,12 +218,24 @@ def kernel_path_ev(clos: Clos, src: int, dst: int) -> tuple[int, int]:
     return (src + dst) % clos.spec.planes, (src + dst) % clos.spec.t1s_per_plane
 
 
-def _qdiscs(device: str) -> list[Qdisc]:
+def _delay_ns(clos: Clos, link: Link) -> int:
+    delay = clos.spec.delay
+    return (delay.host if link.tier == "nic-t0" else delay.fabric) // TICK_NS * TICK_NS
+
+
+def _leaf(clos: Clos, device: str, link: Link, handle: int, parent: int) -> Qdisc:
+    if delay_ns := _delay_ns(clos, link):
+        jitter_ns = clos.spec.delay.jitter // TICK_NS * TICK_NS
+        return Qdisc(device, "netem", handle, parent, delay_ns=delay_ns, jitter_ns=jitter_ns)
+    return Qdisc(device, "bfifo", handle, parent, limit_bytes=NO_LIMIT_BYTES)
+
+
+def _qdiscs(clos: Clos, device: str, link: Link) -> list[Qdisc]:
     return [
         Qdisc(device, "htb", ROOT_HANDLE, 0xFFFFFFFF, default_class=DATA_CLASS & 0xFFFF, size_table=True),
         Qdisc(device, "clsact", 0xFFFF0000, 0xFFFFFFF1),
-        Qdisc(device, "bfifo", CONTROL_LEAF, CONTROL_CLASS, limit_bytes=NO_LIMIT_BYTES),
-        Qdisc(device, "bfifo", DATA_LEAF, DATA_CLASS, limit_bytes=NO_LIMIT_BYTES),
+        _leaf(clos, device, link, CONTROL_LEAF, CONTROL_CLASS),
+        _leaf(clos, device, link, DATA_LEAF, DATA_CLASS),
     ]
 
 
@@ -248,7 +262,9 @@ def htb_classes(device: str, rate_bps: int, mtu: int) -> list[HtbClass]:
 
 def port_settings(clos: Clos, port: Port, link: Link) -> PortSettings:
     """What the lab file says about a port, with HTB's burst."""
-    return planned(clos, port, link, burst_ns(link.rate_bps, link.rate_bps, clos.spec.mtu))
+    settings = planned(clos, port, link, burst_ns(link.rate_bps, link.rate_bps, clos.spec.mtu))
+    # what netem delays is in HTB's backlog, but not in the way of anything
+    return replace(settings, virtual_queue=_delay_ns(clos, link) > 0)
 
 
 def _host_routes(clos: Clos, host: Node, uplinks: dict[int, tuple[Port, Port]]) -> tuple[list[Route], list[Sid]]:
@@ -308,7 +324,7 @@ def _node(clos: Clos, node: Node, sid_ifindex: int) -> NodePlan:
         peer = clos.peer(port, link)
         interfaces.append(Interface(port.name, port.ifindex, "veth", port.mac, mtu, peer.ifindex))
         neighbours.append(Neighbour(port.name, link_local(peer), peer.mac))
-        qdiscs += _qdiscs(port.name)
+        qdiscs += _qdiscs(clos, port.name, link)
         classes += htb_classes(port.name, link.rate_bps, mtu)
         filters.append(Filter(port.name, "egress", PORT_PROGRAM))
         settings.append(port_settings(clos, port, link))

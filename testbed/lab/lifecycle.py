@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed.fabric import apply, bpf, netns, observe, plan
+from testbed.fabric import apply, bpf, netem, netns, observe, plan
 from testbed.fabric.netlink import Kernel
 from testbed.fabric.portmap import PortMap
 from testbed.fabric.programs import PORTS_MAP, Programs
@@ -134,6 +134,7 @@ def up(spec: LabSpec, source_file: str | Path, progress: Progress = _silent) -> 
         _allow_open_files(len(fabric.nodes))  # before the plan: that of a lab far too large takes minutes
         desired = plan.build(fabric)
         _refuse_foreign(desired)
+        netem.require_for(desired)
         made = LabState(spec, source, namespaces=[node.namespace for node in desired.nodes.values()])
         with _termination_interrupts():
             try:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from agents.wire import address
 from testbed.topology.sizes import ALL_HEADERS_BYTES, ETHERNET_HEADER_BYTES, MIN_MTU_BYTES, PAYLOAD_BYTES
-from testbed.topology.units import DurationNs, Fraction, RateBps, SizeBytes, format_rate, format_size
+from testbed.topology.units import DurationNs, Fraction, RateBps, SizeBytes, format_duration, format_rate, format_size
 from testbed.topology.yamlfile import Problem, refuse
 
 MAX_NAME_LENGTH = 15  # the kernel's limit for interface names; every name of a lab keeps to it
@@ -74,6 +74,14 @@ class Queue(_Section):
     pmax: Fraction = Field(default=1.0, description="fraction that is marked just below kmax, rising from 0 at kmin")
     trimming: bool = Field(default=True, description="switches cut the payload off data that finds trim_at bytes")
     trim_at: SizeBytes = Field(default="256 KB", description="queue that data may fill before it is trimmed")  # type: ignore[assignment]
+
+
+class Delay(_Section):
+    """What the cables add to each packet, each way. It needs netem in the kernel."""
+
+    host: DurationNs = Field(default="0 ms", description="NIC-T0 links")  # type: ignore[assignment]
+    fabric: DurationNs = Field(default="0 ms", description="T0-T1 links")  # type: ignore[assignment]
+    jitter: DurationNs = Field(default="0 ms", description="up to so much more or less, on links with a delay")  # type: ignore[assignment]
 
 
 class Transport(_Section):
@@ -148,6 +156,7 @@ class LabSpec(_Section):
         default=4400, le=9000, description=f"bytes, of every link: {PAYLOAD_BYTES} of payload and the headers"
     )
     queue: Queue = Field(default_factory=Queue, description="the queue of every switch port")
+    delay: Delay = Field(default_factory=Delay, description="what cables add; needs netem in the kernel")
     routing: Literal["srv6", "ecmp"] = Field(
         default="srv6",
         description="how the fabric forwards: srv6, as the sender says; ecmp, by a hash of each flow (mrclab sim only)",
@@ -170,7 +179,9 @@ class LabSpec(_Section):
     @model_validator(mode="after")
     def _parts_fit_together(self) -> LabSpec:
         transport = transport_problems(self, self.transport)
-        refuse([*_wiring_problems(self), *_queue_problems(self), *transport, *_rate_problems(self)])
+        refuse(
+            [*_wiring_problems(self), *_queue_problems(self), *_delay_problems(self), *transport, *_rate_problems(self)]
+        )
         return self
 
     @property
@@ -244,6 +255,17 @@ def _queue_problems(spec: LabSpec) -> Iterator[Problem]:
             ("queue", "trim_at"),
             f"data would be dropped at {format_size(queue.size)} (size) before it is trimmed",
             f"write {format_size(queue.size)} or less",
+        )
+
+
+def _delay_problems(spec: LabSpec) -> Iterator[Problem]:
+    delays = [delay for delay in (spec.delay.host, spec.delay.fabric) if delay]
+    least = min(delays, default=0)
+    if spec.delay.jitter > least:
+        yield Problem(
+            ("delay", "jitter"),
+            f"a delay of {format_duration(least)} cannot be {format_duration(spec.delay.jitter)} less",
+            f"write {format_duration(least)} or less",
         )
 
 

@@ -137,6 +137,24 @@ def test_switches_mark_towards_switches_and_trim_everywhere_and_nics_do_neither(
     assert does["p0t1-0"] == {("p0t0-0", True, True, False), ("p0t0-1", True, True, False)}
 
 
+def test_a_delay_is_netem_on_both_leaves_and_no_part_of_the_queue() -> None:
+    shape = {"name": "lab", "planes": 1, "t0_groups": 2, "hosts_per_t0": 1, "t1s_per_plane": 1}
+    fabric = clos.build(LabSpec(**shape, delay={"fabric": "1 ms", "jitter": "100 us"}))  # type: ignore[arg-type]
+    node = plan.build(fabric).nodes["p0t0-0"]
+    leaves = {
+        (item.device, item.handle): item for item in node.qdiscs if item.handle in (plan.DATA_LEAF, plan.CONTROL_LEAF)
+    }
+    assert {key: item.kind for key, item in leaves.items() if key[0] == "h0"} == {
+        ("h0", plan.CONTROL_LEAF): "bfifo",
+        ("h0", plan.DATA_LEAF): "bfifo",
+    }
+    for handle in (plan.CONTROL_LEAF, plan.DATA_LEAF):
+        leaf = leaves["p0t1-0", handle]
+        assert (leaf.kind, leaf.delay_ns) == ("netem", 1_000_000)
+        assert abs(leaf.jitter_ns - 100_000) < plan.TICK_NS
+    assert {item.device: item.virtual_queue for item in node.ports or ()} == {"h0": False, "p0t1-0": True}
+
+
 def test_control_comes_before_data_and_both_share_the_line(small: Clos) -> None:
     classes = {item.classid: item for item in plan.build(small).nodes["p0t0-0"].classes if item.device == "h0"}
     control, data, line = classes[plan.CONTROL_CLASS], classes[plan.DATA_CLASS], classes[plan.LINE_CLASS]
