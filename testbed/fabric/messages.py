@@ -178,13 +178,13 @@ def _route(dst: str, kind: int, attributes: list[tuple[str, Any]]) -> Request:
     return _request(srv6.Srv6Route(), RTM_NEWROUTE, NLM_F_ACK | _REPLACE, f"route {dst}", fields, all_attributes)
 
 
-def qdisc(item: Qdisc, ifindex: int) -> Request:
-    """A queueing discipline. It has to be absent: HTB is not replaced in place."""
-    return _on_device(_qdisc(replace(item, device="")), item.kind, item.device, ifindex)
+def qdisc(item: Qdisc, ifindex: int, *, instead: bool = False) -> Request:
+    """A queueing discipline. It has to be absent, for HTB is not replaced in place; a leaf may go `instead` of another."""
+    return _on_device(_qdisc(replace(item, device=""), instead), item.kind, item.device, ifindex)
 
 
 @cache
-def _qdisc(item: Qdisc) -> bytes:
+def _qdisc(item: Qdisc, instead: bool) -> bytes:
     attributes: list[tuple[str, Any]] = [("TCA_KIND", item.kind)]
     if item.kind == "htb":
         init = {"version": _HTB_VERSION, "rate2quantum": _HTB_R2Q, "defcls": item.default_class}
@@ -196,7 +196,7 @@ def _qdisc(item: Qdisc) -> bytes:
         attributes.append(("TCA_OPTIONS", {"limit": _NO_LIMIT_PACKETS, "loss": 0, "gap": 0, "duplicate": 0, **times}))
     if item.size_table:
         attributes.append(("TCA_STAB", _EMPTY_SIZE_TABLE))
-    return _traffic(RTM_NEWQDISC, attributes, item.handle, item.parent)
+    return _traffic(RTM_NEWQDISC, attributes, item.handle, item.parent, flags=_REPLACE if instead else _CREATE)
 
 
 def htb_class(item: HtbClass, ifindex: int, *, change: bool = False) -> Request:
@@ -225,7 +225,7 @@ def _htb_class(item: HtbClass, change: bool) -> bytes:
     if ceil > limit:
         options.append(("TCA_HTB_CEIL64", ceil))
     attributes = [("TCA_KIND", "htb"), ("TCA_OPTIONS", {"attrs": options})]
-    return _traffic(RTM_NEWTCLASS, attributes, item.classid, item.parent, create=not change)
+    return _traffic(RTM_NEWTCLASS, attributes, item.classid, item.parent, flags=0 if change else _CREATE)
 
 
 def program_filter(item: Filter, ifindex: int, program_fd: int) -> Request:
@@ -243,11 +243,11 @@ def _program_filter(hook: str, name: str, program_fd: int) -> bytes:
 
 
 def _traffic(
-    kind: int, attributes: list[tuple[str, Any]], handle: int, parent: int, info: int = 0, *, create: bool = True
+    kind: int, attributes: list[tuple[str, Any]], handle: int, parent: int, info: int = 0, *, flags: int = _CREATE
 ) -> bytes:
     """A traffic control message for no device yet: all ports of a kind have the same ones but for the ifindex."""
     fields = {"family": 0, "index": 0, "handle": handle, "parent": parent, "info": info}
-    return _request(tcmsg(), kind, NLM_F_ACK | (_CREATE if create else 0), "", fields, attributes).message
+    return _request(tcmsg(), kind, NLM_F_ACK | flags, "", fields, attributes).message
 
 
 def _on_device(message: bytes, about: str, device: str, ifindex: int) -> Request:

@@ -1,8 +1,8 @@
 """Delay of a port by netem, where the kernel has it: in the place of the two leaf queues below HTB.
 
 Delay is the one thing of a port that HTB and eBPF cannot do, and netem is a module that many machines lack: whether it
-is there is tried, not guessed, in a namespace that nobody else sees. A lab file may ask for delay (`plan`), and so may a
-fault (`set_delay`).
+is there is tried, not guessed, in a namespace that nobody else sees. A lab file may ask for delay (`plan`), and so
+may a fault (`set_delay`).
 """
 
 from __future__ import annotations
@@ -78,4 +78,4 @@ def set_delay(kernel: Kernel, plan: FabricPlan, port: Port, delay_ns: int, jitte
             )
             for leaf in leaves
         ]
-    kernel[port.node].send([messages.qdisc(leaf, port.ifindex) for leaf in leaves])
+    kernel[port.node].send([messages.qdisc(leaf, port.ifindex, instead=True) for leaf in leaves])
