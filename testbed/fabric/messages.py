@@ -179,7 +179,7 @@ def _route(dst: str, kind: int, attributes: list[tuple[str, Any]]) -> Request:
 
 
 def qdisc(item: Qdisc, ifindex: int, *, instead: bool = False) -> Request:
-    """A queueing discipline. It has to be absent, for HTB is not replaced in place; a leaf may go `instead` of another."""
+    """A queueing discipline. It has to be absent (HTB is not replaced in place); a leaf may go `instead` of another."""
     return _on_device(_qdisc(replace(item, device=""), instead), item.kind, item.device, ifindex)
 
 
