@@ -15,6 +15,7 @@ from typing import Literal
 from agents.wire import address
 from testbed.topology.clos import SID_DEVICE, Clos, Link, Node, Port
 from testbed.topology.errors import InputError
+from testbed.topology.labspec import MAX_QUEUE_BYTES
 from testbed.topology.port_settings import PortSettings, planned
 
 BLOCK_BITS = 32
@@ -29,7 +30,7 @@ DATA_CLASS = 0x10010
 CONTROL_LEAF = 0x20000
 DATA_LEAF = 0x30000
 DATA_SHARE_OF_RATE = 100  # data is guaranteed 1/100 of the line, the rest it borrows: so control comes first
-NO_LIMIT_BYTES = 1 << 30  # of the leaves: the program at egress drops before, and counts
+NO_LIMIT_BYTES = 2 * MAX_QUEUE_BYTES - 1  # of the leaves: the program at egress drops before, and counts
 ETHERNET_HEADER_BYTES = 14
 BURST_FRAMES = 2  # a wake-up that comes up to one frame late loses no rate
 BURST_NS = 500_000  # the same for fast lines, where two frames are shorter than a late wake-up

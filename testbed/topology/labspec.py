@@ -21,6 +21,7 @@ MAX_NAME_LENGTH = 15  # the kernel's limit for interface names; every name of a 
 NAME_PATTERN = "^[a-z][a-z0-9-]*$"
 MAX_HOSTS = (1 << 16) - 1  # the host number fills the last 16 bits of a host address, and 0 is not a host
 MIN_QUEUE_PACKETS = 2
+MAX_QUEUE_BYTES = 1 << 30
 
 MIN_RATE_BPS = 100_000  # one packet of 4 KB takes 0.34 s: slower than that, a run shows nothing
 MAX_EMULATED_BPS = 100_000_000_000
@@ -243,6 +244,13 @@ def _queue_problems(spec: LabSpec) -> Iterator[Problem]:
                 ("queue", name),
                 f"a queue of {bytes_held} B does not hold {MIN_QUEUE_PACKETS} packets of MTU {spec.mtu}",
                 f"write {-(-least_bytes // 1024)} KB or more",
+            )
+    for name in ("size", "kmin", "kmax", "trim_at"):
+        if getattr(queue, name) > MAX_QUEUE_BYTES:
+            yield Problem(
+                ("queue", name),
+                f"{format_size(getattr(queue, name))} is more than a port can hold",
+                f"write {format_size(MAX_QUEUE_BYTES)} or less",
             )
     if queue.kmin > queue.kmax:
         yield Problem(
