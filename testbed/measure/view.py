@@ -15,7 +15,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agents.wire import ev as entropy
@@ -40,6 +39,7 @@ Message = dict[str, Any]
 
 TICK_NS = 100_000_000
 MEMORY_NS = 90_000_000_000  # what is older cannot be seen any more, and no fault's figures need it
+WINDOW_NS = 200_000_000  # of a mean: messages are so large that less shows each of them
 SILENCE_NS = 600_000_000  # a flow without samples for so long has stopped
 SETTLED_NS = 1_500_000_000  # after a fault began: by then its losses have been seen, and its figures stand
 MOST_SHADES = 200
@@ -49,24 +49,33 @@ _FORGET_EVERY = 50  # ticks
 Cell = tuple[int, int]  # (plane, T1)
 
 
-@dataclass(slots=True)
 class _Meter:
-    """The goodput of one flow, from the newest samples of its receiver."""
+    """The goodput of one flow: a mean over the last `WINDOW_NS` of its receiver's samples."""
 
-    last: Received
-    by_plane_bps: tuple[float, ...]
-    newest: Received
+    def __init__(self, first: Received) -> None:
+        self._window = deque([first])
 
-    def measure(self, now_ns: int) -> tuple[float, ...]:
-        """Since the last time; what it was then when no new sample has come; nothing after a long silence."""
-        passed_ns = self.newest.t_ns - self.last.t_ns
-        if passed_ns > 0:
-            pairs = zip(self.last.bytes_by_plane, self.newest.bytes_by_plane, strict=True)
-            self.by_plane_bps = tuple((new - old) * 8e9 / passed_ns for old, new in pairs)
-            self.last = self.newest
-        elif now_ns - self.newest.t_ns > SILENCE_NS:
-            self.by_plane_bps = (0.0,) * len(self.by_plane_bps)
-        return self.by_plane_bps
+    @property
+    def newest(self) -> Received:
+        """The last sample."""
+        return self._window[-1]
+
+    def take(self, sample: Received) -> None:
+        """A new sample; when it counts less than the last one, it is of another queue pair: a new run's."""
+        if sum(sample.bytes_by_plane) < sum(self.newest.bytes_by_plane):
+            self._window.clear()
+        self._window.append(sample)
+        while len(self._window) > 2 and self._window[1].t_ns <= sample.t_ns - WINDOW_NS:
+            self._window.popleft()
+
+    def by_plane_bps(self, now_ns: int) -> tuple[float, ...]:
+        """As of the last sample; nothing after a long silence."""
+        first, last = self._window[0], self._window[-1]
+        passed_ns = last.t_ns - first.t_ns
+        if not passed_ns or now_ns - last.t_ns > SILENCE_NS:
+            return (0.0,) * len(last.bytes_by_plane)
+        pairs = zip(first.bytes_by_plane, last.bytes_by_plane, strict=True)
+        return tuple((new - old) * 8e9 / passed_ns for old, new in pairs)
 
 
 def scene(clos: Clos) -> Message:
@@ -122,15 +131,13 @@ class View:
     def received(self, flow: str, sample: Received) -> None:
         """A receiver's sample of a flow."""
         samples = self.run.received.setdefault(flow, [])
-        meter = self._meters.get(flow)
-        if meter is None:
-            self._meters[flow] = _Meter(sample, (0.0,) * len(sample.bytes_by_plane), sample)
-        elif sum(sample.bytes_by_plane) < sum(meter.newest.bytes_by_plane):  # another queue pair: a new run
-            samples.clear()
-            self._meters[flow] = _Meter(sample, meter.by_plane_bps, sample)
-        else:
-            meter.newest = sample
+        if samples and sum(sample.bytes_by_plane) < sum(samples[-1].bytes_by_plane):
+            samples.clear()  # of another queue pair
         samples.append(sample)
+        if flow in self._meters:
+            self._meters[flow].take(sample)
+        else:
+            self._meters[flow] = _Meter(sample)
 
     def ev_count(self, flow: str, sample: EvCount) -> None:
         """A sender's sample of a flow."""
@@ -221,7 +228,7 @@ class View:
         if self._ticks % _FORGET_EVERY == 0:
             self._forget(now_ns - MEMORY_NS)
         meters = {flow.name: self._meters[flow.name] for flow in self.run.flows if flow.name in self._meters}
-        rates = {flow: meter.measure(now_ns) for flow, meter in meters.items()}
+        rates = {flow: meter.by_plane_bps(now_ns) for flow, meter in meters.items()}
         planes = [sum(by_plane[plane] for by_plane in rates.values()) for plane in range(self._clos.spec.planes)]
         return {
             "type": "tick",
