@@ -112,6 +112,15 @@ class Injector:
         acts = [act for fault in self.active() for act in self._acts_of(fault)]
         return {act.host for act in acts if isinstance(act, Pause | Kill)}
 
+    def killed_hosts(self, faults: Iterable[Fault]) -> dict[str, Fault]:
+        """The hosts whose agents some of these faults have killed, each with the first that did."""
+        killed: dict[str, Fault] = {}
+        for fault in faults:
+            for act in self._acts_of(fault):
+                if isinstance(act, Kill):
+                    killed.setdefault(act.host, fault)
+        return killed
+
     def undo(self, number: int, *, due_ns: int | None = None) -> Fault:
         """Undo one fault; returns it with the times. Raises InputError when no such fault is active."""
         with self._journal.locked():

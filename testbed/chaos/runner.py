@@ -28,7 +28,7 @@ from testbed.lab import lock
 from testbed.lab.running import RunningLab
 from testbed.measure.judgement import Judgement, Verdict
 from testbed.measure.ports import PortSource
-from testbed.measure.record import Run, RunEvent
+from testbed.measure.record import QpFailed, Run, RunEvent
 from testbed.measure.recorder import EVENTS_FILE, SAMPLES_FILE, Recorder
 from testbed.report import html, recording, summary
 from testbed.topology.errors import InputError, MrclabError
@@ -227,7 +227,12 @@ class _Runner:
                 self._cut_short(run, f"ended by {wish} while the last messages were under way")
                 break
         collector.collect()
-        run.totals = traffic.totals(collector.totals)
+        killed = stage.injector.killed_hosts(run.faults)
+        run.totals = traffic.totals(collector.totals, without=killed)
+        for flow in run.flows:
+            for host in {flow.src, flow.dst} & killed.keys():
+                why = f"the agent of {host} was killed, with all that it knew of the flow"
+                run.events.append(QpFailed(killed[host].since_ns, flow.name, why))
         traffic.disconnect()
 
     def _cut_short(self, run: Run, why: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,8 +88,10 @@ class Traffic:
             workload["drained"] for status in statuses for workload in status["workloads"] if workload["role"] == "send"
         )
 
-    def totals(self, agents: dict[str, Fields]) -> dict[str, FlowTotals]:
+    def totals(self, agents: dict[str, Fields], without: Container[str] = ()) -> dict[str, FlowTotals]:
         """By flow, from the reports of the workloads and the totals that `collect` gives for each host.
+
+        Flows of hosts in `without` are left out: their agents know nothing of them any more.
 
         Raises InvalidRunError when a flow never started, since an agent refused it.
         """
@@ -101,6 +103,8 @@ class Traffic:
         }
         totals = {}
         for ends in self.ends:
+            if ends.flow.src in without or ends.flow.dst in without:
+                continue
             if (ends.flow.src, ends.src_qpn, "send") not in reports:
                 raise InvalidRunError(f"flow {ends.flow.name} was never started")
             sent = reports[ends.flow.src, ends.src_qpn, "send"]

@@ -12,6 +12,8 @@ from testbed.cli.output import json_option, result, say, show, table
 if TYPE_CHECKING:
     from testbed.chaos.runner import RunResult
 
+_FAULTS_SHOWN = 20
+
 
 def show_outcome(outcome: RunResult) -> None:
     """The faults with what they cost, the expectations, the verdict with its reasons, and where the report is."""
@@ -20,12 +22,14 @@ def show_outcome(outcome: RunResult) -> None:
     summary = outcome.summary
     if summary["faults"]:
         rows = []
-        for fault in summary["faults"]:
+        for fault in summary["faults"][:_FAULTS_SHOWN]:
             rows.append([
                 f"{fault['kind']} {fault['target']}", _seconds(fault["at_s"]), _seconds(fault["for_s"]),
                 fault["packets_lost"], _seconds(fault["rerouted_s"]), _percent(fault["dip_fraction"]),
             ])  # fmt: skip
         table(["fault", "at", "for", "packets lost", "rerouted in", "dip"], rows)
+        if len(summary["faults"]) > _FAULTS_SHOWN:
+            show(f"and {len(summary['faults']) - _FAULTS_SHOWN} more, all in the report")
         show()
     rows = [
         [

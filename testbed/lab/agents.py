@@ -168,10 +168,16 @@ class AgentClient:
         return self.receive(self._timeout_s if within_s is None else within_s)
 
     def send(self, op: str, **fields: Any) -> None:
-        """Ask; `receive` gets the answer."""
-        connection = self._connected()
+        """Ask; `receive` gets the answer. When the agent was started anew since the last time, the new one is asked."""
+        request = json.dumps({"op": op, **fields}).encode() + b"\n"
+        if self._socket is not None:
+            try:
+                self._socket.sendall(request)
+                return
+            except OSError:
+                self.close()
         try:
-            connection.sendall(json.dumps({"op": op, **fields}).encode() + b"\n")
+            self._connected().sendall(request)
         except OSError as error:
             self.close()
             raise AgentError(f"agent {self.path.stem} does not take {op}: {error}") from error

@@ -155,10 +155,10 @@ def _restoration(run: Run, fault: Fault, history: _History) -> tuple[float | Non
     missing = 0
     late_ns = fault.up_ns + run.of_lab(LATE_LOSS_NS)
     for path, changes in history.changes_over(fault.links):
-        taken_ns = [t_ns for t_ns, in_use in changes if not in_use and t_ns <= late_ns]
-        if not taken_ns:
+        taken = [place for place, (t_ns, in_use) in enumerate(changes) if not in_use and t_ns <= late_ns]
+        if not taken:
             continue
-        restored_ns = next((t_ns for t_ns, in_use in changes if t_ns > taken_ns[-1] and in_use), None)
+        restored_ns = next((t_ns for t_ns, in_use in changes[taken[-1] :] if in_use), None)
         if restored_ns is not None and restored_ns <= fault.up_ns:
             continue  # it was something before this fault
         if _broken_meanwhile(run, fault, path, run.stop_ns if restored_ns is None else restored_ns):

@@ -306,3 +306,33 @@ def test_a_second_run_on_the_same_lab_is_refused(lab: RunningLab, tmp_path: Path
 def test_faults_by_hand_name_the_nearest_link(lab: RunningLab) -> None:
     with pytest.raises(InputError, match="did you mean 'h1:p1t0-0'"):
         by_hand.put(lab, "link-down", "h1:p1t0-9")
+
+
+def test_an_agent_that_is_paused_goes_on_where_it_was(lab: RunningLab, untouched: None, tmp_path: Path) -> None:
+    path = scenario_file(tmp_path)
+    path.write_text(
+        path.read_text().replace("expect:", "faults:\n  - {kind: agent-pause, target: host h2, at: 1 s}\nexpect:")
+    )
+    result = run_scenario(load_scenario(path), lab, tmp_path / "out", report=False)
+    assert result.summary["interrupted"] == ""
+    assert (
+        value_of(result, "bytes_wrong")
+        == value_of(result, "qp_errors")
+        == value_of(result, "undelivered_messages")
+        == 0
+    )
+    assert result.summary["faults"][0]["for_s"] >= 0.2
+
+
+def test_an_agent_that_is_killed_takes_its_flows_with_it_and_the_run_says_so(
+    lab: RunningLab, untouched: None, tmp_path: Path
+) -> None:
+    path = scenario_file(tmp_path)
+    fault = "{kind: agent-restart, target: host h2, at: 1 s, for: 500 ms}"
+    path.write_text(path.read_text().replace("expect:", f"faults:\n  - {fault}\nexpect:"))
+    result = run_scenario(load_scenario(path), lab, tmp_path / "out", report=False)
+    assert result.summary["interrupted"] == ""
+    assert value_of(result, "qp_errors") >= 2  # of the flows to and from h2
+    assert value_of(result, "bytes_wrong") == 0
+    delivered = {(flow["src"], flow["dst"]): flow["bytes_delivered"] for flow in result.summary["flows"]}
+    assert delivered["h1", "h3"] > 0 and delivered["h3", "h1"] > 0

@@ -180,3 +180,11 @@ def test_a_plane_given_up_for_the_own_port_and_taken_back_for_the_peers_is_resto
     cost = faults.cost(run, run.faults[0])
     assert cost.evs_not_restored == 0
     assert cost.restored_s == pytest.approx(0.012)
+
+
+def test_a_plane_given_up_and_taken_back_at_one_moment_is_restored() -> None:
+    """Two reports of a peer that come together, the older one first."""
+    run = handmade.run(faults=(fault(3, 4, NIC_LINK),))
+    run.events += [port_change(4.004, False, host="h2", end="peer"), port_change(4.004, True, host="h2", end="peer")]
+    cost = faults.cost(run, run.faults[0])
+    assert (cost.evs_not_restored, cost.restored_s) == (0, pytest.approx(0.004))

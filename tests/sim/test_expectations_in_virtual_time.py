@@ -1,0 +1,91 @@
+"""For every expectation a scenario that must miss it, and does: a run that breaks it shows what a limit is for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.chaos.expectations import EXPECTATIONS
+from testbed.chaos.runner import RunResult
+from testbed.chaos.scenario import load_scenario
+from testbed.chaos.virtual import simulate
+from testbed.topology.labfile import load_lab
+
+TEXT = """
+lab: tiny
+seed: 3
+duration: 2 s
+warmup: 400 ms
+workloads:
+  - {{kind: write_bw, pairs: [[h0, h2], [h1, h3]], message: 32 KB, load: 60%}}
+faults:
+  - {{{fault}}}
+expect:
+  {expect}
+"""
+CUT = 'kind: link-down, target: "p0t0-0:p0t1-1", at: 1 s, for: 300 ms'
+NIC_DEAD = "kind: nic-transceiver, target: transceiver h2, at: 1 s, for: 400 ms"
+LOSSY = 'kind: loss, target: "links tier=t0-t1", at: 1 s, for: 500 ms, loss: 5%'
+
+# expectation -> (fault, limit that the run misses). Faults end with the run, and then all arrives, each byte checked.
+MUST_FAIL = {
+    "min_goodput_fraction": (NIC_DEAD, "95%"),
+    "min_goodput_of_oracle": ('kind: loss, target: "links tier=t0-t1", at: 1 s, for: 800 ms, loss: 40%', "99%"),
+    "goodput_off_oracle": ('kind: loss, target: "links tier=t0-t1", at: 1 s, for: 800 ms, loss: 40%', "1%"),
+    "recovery_within": (NIC_DEAD, "100 ms"),
+    "max_dip": (NIC_DEAD, "20%"),
+    "rerouted_within": (LOSSY, "50 ms"),
+    "packets_lost_per_qp": (CUT, "0"),
+    "packets_lost": (CUT, "1"),
+    "evs_restored_within": (CUT, "1 ms"),
+}
+# These are missed by runs written by hand, in tests/unit/chaos.
+NOT_BY_A_FAULT = {"bytes_wrong", "undelivered_messages", "qp_errors", "healthy_evs_retired"}
+
+
+def play(folder: Path, fault: str, expect: str) -> RunResult:
+    path = folder / "case.yaml"
+    path.write_text(TEXT.format(fault=fault, expect=expect))
+    return simulate(load_scenario(path), load_lab("tiny"), folder / "out", report=False)
+
+
+@pytest.mark.parametrize("name", MUST_FAIL)
+def test_it_is_missed(name: str, tmp_path: Path) -> None:
+    fault, limit = MUST_FAIL[name]
+    result = play(tmp_path, fault, f"{name}: {limit}")
+    assert (result.verdict, result.exit_code) == ("fail", 1)
+    assert result.judgement.reasons == [name]
+
+
+def test_of_a_single_fault_too(tmp_path: Path) -> None:
+    result = play(tmp_path, f"{CUT}, expect: {{packets_lost: 0}}", "bytes_wrong: 0")
+    assert result.judgement.reasons == ["faults[0].packets_lost"]
+
+
+def test_all_are_here_but_those_that_no_fault_can_break() -> None:
+    assert set(MUST_FAIL) | NOT_BY_A_FAULT == set(EXPECTATIONS)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "kind: agent-pause, target: host h2, at: 1 s, for: 60 ms",
+        'kind: delay, target: "p0t0-0:p0t1-1", at: 1 s, for: 300 ms, delay: 3 ms, delay_jitter: 1 ms',
+        'kind: denylist-set, target: "p0t0-0:p0t1-1", at: 1 s, for: 300 ms',
+        "kind: t1-reboot, target: switch p1t1-0, at: 1 s, for: 300 ms",
+        'kind: ecn-mark-all, target: "links tier=t0-t1", at: 1 s, for: 300 ms',
+        'kind: rate-drop, target: "p0t0-0:p0t1-1", at: 1 s, for: 300 ms, rate: 50%',
+    ],
+)
+def test_nothing_is_lost_or_wrong_whatever_the_kind(fault: str, tmp_path: Path) -> None:
+    result = play(tmp_path, fault, "bytes_wrong: 0\n  undelivered_messages: 0\n  qp_errors: 0")
+    assert result.verdict == "pass", result.judgement
+
+
+def test_links_on_the_denylist_are_left_without_a_loss_and_taken_back(tmp_path: Path) -> None:
+    fault = 'kind: denylist-set, target: "p0t0-0:p0t1-1", at: 1 s, for: 300 ms'
+    result = play(tmp_path, fault, "packets_lost: 0\n  evs_restored_within: 10 ms")
+    (told,) = result.summary["faults"]
+    assert result.verdict == "pass"
+    assert told["evs_retired"] == 2  # one EV of each flow
