@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from agents.workloads import matrix
 from testbed.chaos import timeline
 from testbed.chaos.kinds import find_kind
 from testbed.chaos.kinds.kind import End, Kind
@@ -27,23 +28,40 @@ def check(scenario: Scenario, clos: Clos) -> None:
         raise InputError.several(errors)
 
 
-def flows(scenario: Scenario, clos: Clos) -> list[tuple[Workload, Flow]]:
-    """The flows of a checked scenario with the workload that each belongs to. The offered rate is payload."""
+def flows(scenario: Scenario, clos: Clos, seed: int | None = None) -> list[tuple[Workload, Flow]]:
+    """The flows of a checked scenario with the workload that each belongs to. The offered rate is payload.
+
+    `seed` replaces the scenario's.
+    """
+    seed = scenario.seed if seed is None else seed
     line_rate_bps = clos.spec.planes * clos.spec.rates.host * payload_share()
     found = []
     for number, workload in enumerate(scenario.workloads):
         full = workload.load == "full"
         offered_bps = line_rate_bps if workload.load == "full" else workload.load * line_rate_bps
-        found += [(workload, Flow(src, dst, offered_bps, full, number)) for src, dst in pairs(workload, clos)]
+        found += [(workload, Flow(src, dst, offered_bps, full, number)) for src, dst in pairs(workload, clos, seed)]
     return found
 
 
-def pairs(workload: Workload, clos: Clos) -> list[tuple[str, str]]:
-    """(sender, receiver) of each flow."""
-    if workload.pairs != "across":
-        return list(workload.pairs)
+def pairs(workload: Workload, clos: Clos, seed: int) -> list[tuple[str, str]]:
+    """(sender, receiver) of each flow. Raises InputError when the lab has too few hosts."""
     hosts, rack = clos.spec.hosts, clos.spec.hosts_per_t0
-    return [(host_name(host), host_name((host + rack) % hosts)) for host in range(hosts)]
+    try:
+        match workload.pairs:
+            case "across":
+                numbers = [(host, (host + rack) % hosts) for host in range(hosts)]
+            case "permutation":
+                numbers = matrix.permutation(hosts, Random(seed))
+            case "incast" | "victim":
+                assert workload.target is not None and workload.senders is not None
+                racks = [range(first, first + rack) for first in range(0, hosts, rack)]
+                crowd, victim = matrix.incast(racks, find_host(clos, workload.target).index, workload.senders)
+                numbers = crowd if workload.pairs == "incast" else [victim]
+            case _:
+                return list(workload.pairs)
+    except ValueError as error:
+        raise InputError(str(error), "take a larger lab, or fewer senders") from error
+    return [(host_name(src), host_name(dst)) for src, dst in numbers]
 
 
 def _error(scenario: Scenario, where: Where, what: str, hint: str = "") -> InputError:
@@ -125,7 +143,12 @@ def _pair_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
         if workload.pairs == "across" and clos.spec.t0_groups < 2:
             errors.append(_error(scenario, where, "'across' needs two T0 groups", "give pairs as a list of [src, dst]"))
             continue
-        for position, (src, dst) in enumerate(pairs(workload, clos)):
+        try:
+            found = pairs(workload, clos, scenario.seed)
+        except InputError as error:
+            errors.append(_error(scenario, where, error.what, error.hint))
+            continue
+        for position, (src, dst) in enumerate(found):
             place = (*where, position)
             for name in (src, dst):
                 try:

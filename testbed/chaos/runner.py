@@ -111,7 +111,7 @@ class _Runner:
         self._seed = seed
         self._live = live
         self._ports = ports
-        self._flows = check.flows(scenario, stage.clos)
+        self._flows = check.flows(scenario, stage.clos, seed)
 
     def record(self, out_dir: Path) -> Run:
         """Do all of it; the recorded run."""

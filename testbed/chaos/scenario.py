@@ -71,10 +71,14 @@ class Workload(_Section):
     """Traffic between pairs of hosts, each pair over a queue pair of its own."""
 
     kind: Literal["write_bw"] = Field(description="write_bw: a stream of WRITE messages, each verified at the far end")
-    pairs: Literal["across"] | list[tuple[str, str]] = Field(
+    pairs: Literal["across", "permutation", "incast", "victim"] | list[tuple[str, str]] = Field(
         default="across",
-        description="across: every host to the host at the same place in the next T0 group; or a list of [src, dst]",
+        description="across: every host to the host at the same place in the next T0 group; permutation: every host to "
+        "another one, drawn from the seed; incast: `senders` hosts of other T0 groups to `target`; victim: one more of "
+        "these to a neighbour of `target`; or a list of [src, dst]",
     )
+    target: str | None = Field(default=None, description="of an incast and its victim: the host that all send to")
+    senders: int | None = Field(default=None, ge=1, description="of an incast and its victim: how many send")
     message: SizeBytes = Field(default="32 KB", description="bytes of a message")  # type: ignore[assignment]
     load: Load = Field(
         default=0.7,
@@ -83,6 +87,16 @@ class Workload(_Section):
     expect: FlowExpect = Field(  # type: ignore[valid-type]
         default_factory=FlowExpect, description="what each of its flows is judged by"
     )
+
+    @model_validator(mode="after")
+    def _incast_has_its_fields(self) -> Workload:
+        wanted = self.pairs in ("incast", "victim")
+        for name in ("target", "senders"):
+            if wanted and getattr(self, name) is None:
+                refuse([Problem(("pairs",), f"{self.pairs!r} needs {name}", "add target: h0 and senders: 3, say")])
+            if not wanted and getattr(self, name) is not None:
+                refuse([Problem((name,), f"{name} is of an incast or its victim", "leave it out")])
+        return self
 
     @field_validator("message")
     @classmethod

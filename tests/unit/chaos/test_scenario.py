@@ -55,6 +55,27 @@ def test_pairs_can_be_listed_and_load_can_be_full(tmp_path: Path) -> None:
     assert all(flow.full for flow in flows)
 
 
+def test_a_permutation_is_drawn_from_the_seed(tmp_path: Path) -> None:
+    scenario = scenarios.load(tmp_path, ("across", "permutation"))
+
+    def names(seed: int | None) -> list[str]:
+        return [flow.name for _, flow in check.flows(scenario, scenarios.small_lab(), seed)]
+
+    assert names(None) == names(scenario.seed)
+    assert len({tuple(names(seed)) for seed in range(20)}) > 3
+    for seed in range(20):
+        ends = [name.split(">") for name in names(seed)]
+        assert sorted(src for src, _ in ends) == sorted(dst for _, dst in ends) == ["h0", "h1", "h2", "h3"]
+
+
+def test_an_incast_and_its_victim(tmp_path: Path) -> None:
+    lab = scenarios.small_lab()
+    for pairs, name in (("incast", "h2>h0"), ("victim", "h3>h1")):
+        scenario = scenarios.load(tmp_path, ("across", f"{pairs}\n    target: h0\n    senders: 1"))
+        check.check(scenario, lab)
+        assert [flow.name for _, flow in check.flows(scenario, lab)] == [name]
+
+
 def test_transport_overrides_leave_the_labs_other_settings_alone(tmp_path: Path) -> None:
     lab = scenarios.small_lab().spec
     scenario = scenarios.load(tmp_path, overrides=("transport.retire_evs=false",))
@@ -141,6 +162,20 @@ REFUSED = {
     ),
     "missing host": (("across", "[[h0, h9]]"), "case.yaml:6: 'h9' is not a host of lab small; hosts are h0 to h3"),
     "to itself": (("across", "[[h0, h0]]"), "case.yaml:6: 'h0' would send to itself; name two hosts"),
+    "incast of too many": (
+        ("across", "incast\n    target: h0\n    senders: 2"),
+        "case.yaml:6: an incast of 2 senders with a victim needs 3 hosts in other racks and one more in the target's; "
+        "there are 2 and 1; take a larger lab, or fewer senders",
+    ),
+    "incast at nobody": (
+        ("across", "incast\n    target: h9\n    senders: 1"),
+        "case.yaml:6: 'h9' is not a host of lab small; hosts are h0 to h3",
+    ),
+    "incast of nobody": (("across", "incast\n    target: h0"), "case.yaml:6: 'incast' needs senders; add target: h0"),
+    "senders of no incast": (
+        ("across", "across\n    senders: 2"),
+        "case.yaml:7: senders is of an incast or its victim; leave it out",
+    ),
     "twice": (("across", "[[h0, h1], [h0, h1]]"), "case.yaml:6: h0 to h1 is here twice; leave one out"),
     "no load": (
         ("70%", "0%"),
