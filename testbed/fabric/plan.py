@@ -358,7 +358,7 @@ def build(clos: Clos) -> FabricPlan:
 
     Raises InputError for a routing that there is in virtual time only.
     """
-    if clos.spec.routing != "srv6":
+    if not clos.spec.source_routed:
         raise InputError(
             f"lab {clos.spec.name}: routing: {clos.spec.routing} exists in virtual time only",
             "use mrclab sim, or write routing: srv6",

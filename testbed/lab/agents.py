@@ -64,7 +64,7 @@ def launch_spec(clos: Clos, run_dir: Path, hosts: Iterable[str] | None = None) -
             "time_dilation": spec.time_dilation,
             "real_rate_bps": spec.stands_for.host,
             "trimming": spec.queue.trimming,
-            "source_routed": spec.routing == "srv6",
+            "source_routed": spec.source_routed,
         },
         "agents": [
             {

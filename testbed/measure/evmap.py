@@ -28,7 +28,9 @@ class PathRow:
 
 
 def rows(run: Run, edges: Sequence[int]) -> list[PathRow]:
-    """The map over the bins between `edges`, by plane and T1. `edges` has at least two times."""
+    """The map over the bins between `edges`, by plane and T1; empty where EVs name no paths. `edges`: two at least."""
+    if not run.clos.spec.source_routed:
+        return []
     bins = {path: [0.0] * (len(edges) - 1) for path in _paths(run)}
     for path, since_ns, until_ns in _out_of_use(run):
         for i in range(len(edges) - 1):

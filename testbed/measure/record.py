@@ -270,13 +270,14 @@ class Run:
         return {}
 
     def path_of(self, flow: str, ev: int) -> frozenset[str]:
-        """The links that a flow's packets cross on an EV."""
+        """The links that a flow's packets cross on an EV; where the fabric hashes, all that they may cross."""
         plane, t1 = entropy.plane_of(ev), entropy.uplink_of(ev)
         key = (flow, plane, t1)
         if key not in self._paths:
             ends = self._flows_by_name[flow]
             src, dst = (self.clos.nodes[name].index for name in (ends.src, ends.dst))
-            self._paths[key] = frozenset(self.clos.path_links(src, dst, plane, t1))
+            t1s = [t1] if self.clos.spec.source_routed else range(self.clos.spec.t1s_per_plane)
+            self._paths[key] = frozenset(link for one in t1s for link in self.clos.path_links(src, dst, plane, one))
         return self._paths[key]
 
     def flows_over(self, link: str) -> list[Flow]:

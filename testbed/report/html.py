@@ -66,7 +66,7 @@ def _context(run: Run, judgement: Judgement) -> dict[str, Any]:
         "verdict_words": words + "; ".join(judgement.reasons) if judgement.verdict != "pass" else words,
         "expectations": [(row, show(row.limit, row.unit), show(row.value, row.unit)) for row in judgement.expectations],
         "goodput_svg": Markup(figures.goodput(run)) if _drawable(edges) else None,
-        "evmap_svg": Markup(figures.ev_map(run)) if _drawable(edges) else None,
+        "evmap_svg": Markup(figures.ev_map(run)) if _drawable(edges) and run.clos.spec.source_routed else None,
         "figures_available": figures.available(),
         "evmap": evmap.rows(run, edges) if len(edges) > 1 else [],
         "costs": faults.costs(run),

@@ -60,7 +60,7 @@ class SimLab:
         self.clos = clos_model.build(spec)
         self.events = EventList()
         hop_ns = REAL_HOP_NS if spec.time_dilation == 1 else KERNEL_HOP_NS
-        network = HashedNetwork if spec.routing == "ecmp" else SimNetwork
+        network = SimNetwork if spec.source_routed else HashedNetwork
         self.network = network(self.clos, self.events, rng, CableSpec(delay_ns=hop_ns))
         self.ports = SimPorts(self.network)
         self.log: list[tuple[int, Event]] = []
@@ -82,7 +82,7 @@ class SimLab:
             time_dilation=spec.time_dilation,
             real_rate_bps=spec.stands_for.host,
             trimming=spec.queue.trimming,
-            source_routed=spec.routing == "srv6",
+            source_routed=spec.source_routed,
         )
         nic = Nic(config, Random(seed))
         agent = Agent(nic, self.events.now, self._sample_interval_ns)

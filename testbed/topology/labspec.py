@@ -191,6 +191,11 @@ class LabSpec(_Section):
         return self.stands_for.host / self.rates.host
 
     @property
+    def source_routed(self) -> bool:
+        """Whether an EV says which path its packets take; where the fabric hashes, it only picks one."""
+        return self.routing == "srv6"
+
+    @property
     def hosts(self) -> int:
         """Hosts in the whole lab."""
         return self.t0_groups * self.hosts_per_t0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -15,7 +16,10 @@ import pytest
 
 from agents.transport import PacketLost, QpFailed
 from agents.workloads.matrix import incast
+from testbed.chaos.scenario import load_scenario
+from testbed.chaos.virtual import simulate
 from testbed.sim.lab import SimLab
+from testbed.topology.labfile import load_lab
 from testbed.topology.labspec import LabSpec
 from testbed.topology.sizes import payload_share
 
@@ -171,3 +175,16 @@ def test_the_same_seed_is_the_same_run() -> None:
     runs = [flow_shares(a_lab("roce", seed=9), ACROSS, for_ns=100 * MS) for _ in range(2)]
     assert runs[0] == runs[1]
     assert runs[0] != flow_shares(a_lab("roce", seed=Random(9).randrange(100)), ACROSS, for_ns=100 * MS)
+
+
+def test_a_scenario_shows_the_baselines_reroute_as_its_timeout(tmp_path: Path) -> None:
+    """MRC is round a silent T1 within a few round trips; RoCE waits for its retries, and for the T1 to come back."""
+    reroutes = {}
+    for lab in ("tiny", "baseline"):
+        scenario = load_scenario("t1-silent", (f"lab={lab}", "duration=5 s"))
+        outcome = simulate(scenario, load_lab(lab), tmp_path / lab)
+        judged = {row["name"]: row["value"] for row in outcome.summary["expectations"]}
+        assert judged["bytes_wrong"] == 0
+        assert (tmp_path / lab / "report.html").stat().st_size > 0
+        reroutes[lab] = judged["rerouted_within"]
+    assert 0 < 5 * reroutes["tiny"] < reroutes["baseline"], reroutes

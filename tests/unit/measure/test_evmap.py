@@ -2,7 +2,9 @@
 
 import pytest
 
+from agents.wire import ev as entropy
 from testbed.measure import evmap, series
+from testbed.topology import clos
 from tests.unit.measure import handmade
 from tests.unit.measure.handmade import ev_change, loss, ns, port_change
 
@@ -47,3 +49,15 @@ def test_losses_are_counted_on_their_path() -> None:
     run = handmade.run()
     run.events += [loss(1), loss(2, flow="h1>h3"), loss(2, ev=handmade.OTHER_EV)]
     assert (row(run, 1, 2).packets_lost, row(run, 1, 3).packets_lost, row(run, 0, 2).packets_lost) == (2, 1, 0)
+
+
+def test_where_the_fabric_hashes_an_ev_names_no_path_and_may_mean_any() -> None:
+    run = handmade.run()
+    run.events += [loss(1, ev=entropy.make(1, 200)), ev_change(1, "ASSUMED_BAD", ev=entropy.make(1, 200))]
+    run.clos = clos.build(run.clos.spec.model_copy(update={"routing": "ecmp"}))
+    assert evmap.rows(run, series.bin_edges(ns(0), ns(4))) == []
+    crossed = run.path_of("h0>h2", entropy.make(1, 200))
+    assert {link for link in crossed if "t1" in link} == {
+        f"p1t0-{rack}:p1t1-{t1}" for rack in range(2) for t1 in range(4)
+    }
+    assert {link for link in crossed if "t1" not in link} == {"h0:p1t0-0", "h2:p1t0-1"}
