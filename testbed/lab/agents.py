@@ -275,24 +275,31 @@ class AgentGroup:
 
         When some fail, the error of the first of them is raised, after the answers of the others have been read.
         """
+        answers, failures = self.ask_each(op, fields_by_host, within_s=within_s)
+        for failure in failures.values():
+            raise failure
+        return answers
+
+    def ask_each(
+        self, op: str, fields_by_host: Mapping[str, Mapping[str, Any]], *, within_s: float = DEFAULT_TIMEOUT_S
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, MrclabError]]:
+        """The same for those who can do without some of the answers: (answers, failures) by host."""
         deadline = time.monotonic() + within_s
         answers: dict[str, dict[str, Any]] = {}
-        failure: MrclabError | None = None
-        asked: list[str] = []
+        failures: dict[str, MrclabError] = {}
         for host, fields in fields_by_host.items():
             try:
                 self._clients[host].send(op, **fields)
-                asked.append(host)
             except AgentError as error:
-                failure = failure or error
-        for host in asked:
+                failures[host] = error
+        for host in fields_by_host:
+            if host in failures:
+                continue
             try:
                 answers[host] = self._clients[host].receive(max(0.0, deadline - time.monotonic()))
             except (AgentError, AgentRefusedError) as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return answers
+                failures[host] = error
+        return answers, failures
 
     def close(self) -> None:
         """End all connections."""

@@ -14,7 +14,7 @@ _MAX_ROUNDS = 20  # of `collect` for one agent that always has more
 
 
 class Asked(Protocol):
-    """The agents of some hosts, asked side by side."""
+    """The agents of some hosts, asked side by side. One that does not answer may be left out of the answers."""
 
     @property
     def hosts(self) -> list[str]: ...
@@ -57,7 +57,7 @@ class Follower:
                 self._places[host] = {"samples_from": answer["samples_next"], "events_from": answer["events_next"]}
                 totals[host] = answer["totals"]
                 yield host, answer["samples"], answer["events"]
-            waiting = [host for host in waiting if answers[host]["more"]]
+            waiting = [host for host, answer in answers.items() if answer["more"]]
             if not waiting:
                 break
         self.totals = totals

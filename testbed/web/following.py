@@ -7,7 +7,7 @@ answer; ports are read from the map that the kernel shares, without a system cal
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -16,7 +16,7 @@ from testbed.chaos.journal import Journal
 from testbed.chaos.verdict import overloads
 from testbed.chaos.witness import Witness
 from testbed.fabric import counters
-from testbed.lab.agents import AgentRefusedError
+from testbed.lab.agents import AgentGroup, AgentRefusedError
 from testbed.lab.follow import Fields, Follower
 from testbed.lab.running import RunningLab
 from testbed.measure import machine
@@ -28,7 +28,40 @@ from testbed.topology.select import find_link
 
 SLOW_NS = 1_000_000_000  # how often the dearer things are looked at: workloads, all port counters, the machine
 MACHINE_WINDOW_NS = 5_000_000_000  # over which the machine is judged
+ANSWER_WITHIN_S = 0.3  # an agent that is alive takes a few ms
+ASK_AGAIN_NS = 3_000_000_000  # one that did not answer
 LINKS_PER_LOOK = 8  # whose carrier is read each time, in turn; links with a fault are read every time
+
+
+class PatientGroup:
+    """The agents of a lab for a reader that goes on without those that do not answer: a fault may have stopped one.
+
+    `silent` has what each of these said last. It is asked again after a while, for asking costs the time to wait.
+    """
+
+    def __init__(self, agents: AgentGroup, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._agents = agents
+        self._clock = clock
+        self._again_ns: dict[str, int] = {}
+        self.silent: dict[str, str] = {}
+
+    @property
+    def hosts(self) -> list[str]:
+        """The names of the hosts, whether they answer or not."""
+        return self._agents.hosts
+
+    def call_each(self, op: str, fields_by_host: Mapping[str, Mapping[str, Any]]) -> dict[str, Fields]:
+        """The answers that came in time."""
+        now_ns = self._clock()
+        asked = {host: fields for host, fields in fields_by_host.items() if self._again_ns.get(host, 0) <= now_ns}
+        answers, failures = self._agents.ask_each(op, asked, within_s=ANSWER_WITHIN_S)
+        for host in answers:
+            self.silent.pop(host, None)
+        for host, failure in failures.items():
+            if not isinstance(failure, AgentRefusedError):
+                self.silent[host] = str(failure)
+                self._again_ns[host] = self._clock() + ASK_AGAIN_NS
+        return answers
 
 
 class Following:
@@ -38,13 +71,15 @@ class Following:
         self.lab = lab
         self.clos = lab.clos
         self.view = View(lab.clos, time.monotonic_ns())
-        self.agents = lab.agents()
-        self._follower = Follower(self.agents)
+        self._group = lab.agents()
+        self._agents = PatientGroup(self._group)
+        self._follower = Follower(self._agents)
         self._translator = Translator(self.view)
         self._journal = Journal(lab.dir)
         self._witness = Witness(self._journal, self.view)
         self._qps: dict[str, tuple[tuple[str, int], tuple[str, int]]] = {}  # flow -> its two ends (host, qpn)
         self._links = list(self.clos.links.values())
+        self._totals: dict[str, Fields] = {host: {"qps": []} for host in lab.hosts}  # the last word of each agent
         self._turn = self._in_turn()
         self._down: set[str] = set()
         self._sent_bytes: tuple[int, list[int]] | None = None  # when, of each port
@@ -54,7 +89,7 @@ class Following:
 
     def close(self) -> None:
         """End the connections to the lab."""
-        self.agents.close()
+        self._group.close()
         self.lab.close()
 
     def scene(self) -> Message:
@@ -64,6 +99,7 @@ class Following:
     def look(self) -> list[Message]:
         """What is new, and the state now. Raises MrclabError when the lab does not answer any more."""
         batches = list(self._follower.read())
+        self._totals |= self._follower.totals
         self._find_flows()
         for host, samples, events in batches:
             self._translator.take(host, samples, events)
@@ -78,7 +114,9 @@ class Following:
             *self.view.faults(all_faults, now_ns),
             *self.view.happened(),
             *self.view.judged(now_ns, self._slow["bytes_wrong"]),
-            self.view.tick(now_ns, self._loads(now_ns), down=sorted(self._down), **self._slow),
+            self.view.tick(
+                now_ns, self._loads(now_ns), down=sorted(self._down), silent=sorted(self._agents.silent), **self._slow
+            ),
         ]
 
     def link_now(self, name: str) -> Fields:
@@ -100,7 +138,7 @@ class Following:
         if flow not in self._qps:
             raise InputError(f"there is no flow {flow!r} now", nearest(flow, self._qps))
         (host, qpn), _ = self._qps[flow]
-        evs = self.agents[host].call("ev-map", qpn=qpn)["evs"]
+        evs = self._group[host].call("ev-map", qpn=qpn)["evs"]
         losses = self.view.losses(flow)
         for one in evs:
             one["last_loss"] = losses.get((one["plane"], one["uplink"]))
@@ -124,8 +162,8 @@ class Following:
     def _find_flows(self) -> None:
         """A queue pair that has sent data, and the one at its other end, are a flow."""
         flows: dict[str, Flow] = {}
-        for host in self.agents.hosts:
-            for qp in self._follower.totals[host]["qps"]:
+        for host, totals in self._totals.items():
+            for qp in totals["qps"]:
                 if qp["packets_sent"] and qp["remote_qpn"] is not None:
                     flow = Flow(host, host_name(qp["peer"]), offered_bps=0.0)
                     ends = (flow.src, qp["qpn"]), (flow.dst, qp["remote_qpn"])
@@ -138,7 +176,7 @@ class Following:
         self.view.set_flows(list(flows.values()))
 
     def _qp(self, host: str, qpn: int) -> Fields:
-        return next(qp for qp in self._follower.totals[host]["qps"] if qp["qpn"] == qpn)
+        return next(qp for qp in self._totals[host]["qps"] if qp["qpn"] == qpn)
 
     def _in_turn(self) -> Iterator[Link]:
         while True:
@@ -170,7 +208,7 @@ class Following:
 
     def _look_slowly(self, now_ns: int) -> Fields:
         """Counters since the lab is up, the machine's load, and a warning when the machine is the limit."""
-        totals = self._follower.totals
+        totals = self._totals
         qps = [qp for host in totals.values() for qp in host["qps"]]
         ports = [self.lab.port_map.counters(port.ifindex) for link in self._links for port in link.ends()]
         reports = self._workload_reports() if qps else []
@@ -183,8 +221,8 @@ class Following:
         window.machine = Machine(
             cpu_fraction=reading.cpu_fraction_since(reading_then),
             softnet_drops=reading.drops_since(reading_then),
-            socket_drops=agents.socket_drops - agents_then.socket_drops,
-            late_timers=agents.late_timers - agents_then.late_timers,
+            socket_drops=max(0, agents.socket_drops - agents_then.socket_drops),
+            late_timers=max(0, agents.late_timers - agents_then.late_timers),
             agents=len(totals),
         )
         return {
@@ -199,13 +237,10 @@ class Following:
         }
 
     def _workload_reports(self) -> list[Fields]:
-        try:
-            answers = self.agents.call("workload-status")
-        except AgentRefusedError:  # a queue pair went just now
-            return []
+        answers = self._agents.call_each("workload-status", {host: {} for host in self._agents.hosts})
         return [report for answer in answers.values() for report in answer["workloads"]]
 
 
 def _machine_of(totals: dict[str, Fields]) -> Machine:
     names = ("socket_drops", "late_timers")
-    return Machine(**{name: sum(host[name] for host in totals.values()) for name in names})
+    return Machine(**{name: sum(host.get(name, 0) for host in totals.values()) for name in names})

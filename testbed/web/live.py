@@ -6,6 +6,7 @@ they return. What there is to tell goes out through `publish`, which has to be q
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -18,6 +19,8 @@ from testbed.lab.running import open_lab
 from testbed.measure.view import TICK_NS, Message
 from testbed.topology.errors import InputError, MrclabError
 from testbed.web.following import Following
+
+_LOG = logging.getLogger(__name__)
 
 IDLE_NS = 1_000_000_000  # between two looks when nobody watches, and between two looks for a lab
 _PORTS_PER_TICK = 512  # a lab with more is looked at less often: its picture costs more than it is worth
@@ -99,8 +102,9 @@ class LiveLab(threading.Thread):
                 self._publish(self._following.look())
         except MrclabError as error:
             self._let_go(str(error))
-        except (OSError, KeyError) as error:  # the lab goes down while we look at it
-            self._let_go(f"the lab does not answer: {error}")
+        except Exception as error:  # whatever a lab that goes down brings about: the page says so, and looks again
+            _LOG.exception("looking at the lab")
+            self._let_go(f"the lab could not be read: {type(error).__name__}: {error}")
 
     def _follow(self) -> None:
         name = self._name or next(iter(state.names()), None)

@@ -50,6 +50,7 @@ class Screen:
         faults = self._last.get("faults", {}).get("active", [])
         names = ", ".join(f"{fault['number']}: {fault['kind']} {fault['target']}" for fault in faults)
         parts.append(Text(f"faults in force: {names or 'none'}", "bold red" if faults else "dim"))
+        parts += [Text(f"the agent of {host} does not answer", "bold red") for host in tick["silent"]]
         parts += [Text(f"machine: {warning}", "yellow") for warning in tick["warnings"]]
         for event in self._events:
             parts.append(Text(f"{event['t'] / 1000:8.1f} s  {event['text']}", _EMPHASIS.get(event["topic"], "")))

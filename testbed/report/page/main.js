@@ -65,10 +65,11 @@ function draw() {
   const { state, text } = model.status;
   byId("status").className = state;
   byId("status").textContent = recording ? "replay" : text;
-  const warnings = model.tick?.warnings ?? [];
+  const silent = (model.tick?.silent ?? []).map((host) => `the agent of ${host} does not answer`);
+  const warnings = [...silent, ...(model.tick?.warnings ?? [])];
   byId("warning").hidden = warnings.length === 0;
   const short = warnings.map((warning) => warning.split(";")[0]).join("; ");
-  byId("warning").textContent = `the machine may be the limit: ${short}`;
+  byId("warning").textContent = silent.length ? short : `the machine may be the limit: ${short}`;
   byId("warning").title = warnings.join("\n");
 }
 

@@ -63,7 +63,7 @@ export class Topology {
       const marks = [down && "down", faulty && "faulty", lit.has(name) && "lit", this.#isChosen("link", name) && "chosen"];
       restyle(drawn, ["link", ...marks.filter(Boolean)].join(" "), step);
     }
-    const broken = new Set(model.faults.active.flatMap((fault) => fault.target.split(/[ :]/)));
+    const broken = new Set([...model.faults.active.flatMap((fault) => fault.target.split(/[ :]/)), ...(model.tick?.silent ?? [])]);
     for (const [name, group] of this.#nodes) {
       const marks = [broken.has(name) && "hurt", this.#isChosen("node", name) && "chosen"].filter(Boolean);
       group.setAttribute("class", ["node", ...marks].join(" "));
