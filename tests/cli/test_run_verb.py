@@ -57,7 +57,7 @@ def test_link_flap_passes_and_fails_when_no_ev_is_retired(mrclab: Mrclab, tmp_pa
 
 
 def test_full_load_follows_the_capacity_oracle(mrclab: Mrclab, tmp_path: Path) -> None:
-    """Without marks and trims the spray is even, like the oracle's; with marks it may do better, by the whole planes."""
+    """Without marks and trims the spray is even, like the oracle's; with marks it may do better."""
     even = tmp_path / "even.yaml"
     even.write_text(library.find("topologies", "demo").read_text() + "queue:\n  ecn: false\n  trimming: false\n")
     try:
