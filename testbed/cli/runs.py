@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from testbed.chaos.runner import RunResult
 
 _FAULTS_SHOWN = 20
+seed_option = click.option("--seed", type=int, help="Another seed than the scenario's.")
+set_option = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, like transport.retire_evs=false."
+)
 
 
 def show_outcome(outcome: RunResult) -> None:
@@ -68,13 +72,11 @@ def _percent(value: float | None) -> str:
 @click.option(
     "--lab", "lab_name", metavar="LAB", help="Another lab than the scenario names: one that is up, or a lab file."
 )
-@click.option("--seed", type=int, help="Another seed than the scenario's.")
+@seed_option
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for the results; default: runs/NAME."
 )
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, like transport.retire_evs=false."
-)
+@set_option
 @json_option
 def run_verb(
     scenario: str, lab_name: str | None, seed: int | None, out: Path | None, overrides: tuple[str, ...], as_json: bool

@@ -7,20 +7,18 @@ from pathlib import Path
 import click
 
 from testbed.cli.output import json_option, result, say
-from testbed.cli.runs import show_outcome
+from testbed.cli.runs import seed_option, set_option, show_outcome
 
 
 @click.command("sim")
 @click.argument("scenario")
 @click.option("--lab", "lab_name", metavar="LAB", help="Another lab file than the scenario names.")
-@click.option("--seed", type=int, help="Another seed than the scenario's.")
+@seed_option
 @click.option("--real-rates", is_flag=True, help="At the rates that the lab stands for; its times get as much shorter.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for the results; default: runs/NAME-sim."
 )
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, like transport.retire_evs=false."
-)
+@set_option
 @json_option
 def sim_verb(
     scenario: str,
