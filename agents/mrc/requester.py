@@ -25,6 +25,7 @@ from agents.wire.headers import EcnEcho, Nack, NackReason, Opcode, ReliabilityPr
 
 _U16 = 0xFFFF
 _M_CAUSE = {EcnEcho.SKIP_ONCE: Cause.MARKED, EcnEcho.ALWAYS_SKIP: Cause.ALWAYS_SKIP}
+_REPORTS_PER_WINDOW = 8  # at least, as far as packets allow
 _TRIMMED = {NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP}
 # The responder could not take the packet, which is no path's fault: it goes again.
 _NOT_TAKEN = {
@@ -75,6 +76,7 @@ class Requester:
         self._unsent: deque[Message] = deque()  # the first may be sent in part
         self._unfinished: deque[Message] = deque()  # not wholly acknowledged
         self._again: deque[Sent] = deque()  # lost, to be sent again
+        self._unasked_bytes = 0
         self._messages = 0
         self._immediates = 0
         self._immediates_flying = 0
@@ -302,17 +304,27 @@ class Requester:
             payload=payload,
             immediate=write.immediate if number == message.last_psn else None,
             tx_timestamp=now // self._config.tick_ns & _U16,
-            ack_request=self._ends_burst(),
+            ack_request=self._wants_report(len(payload)),
             retransmission=lost is not None,
         )
         return Datagram(ev.plane, False, buffers)
 
-    def _ends_burst(self) -> bool:
-        """Nothing follows until a report comes that the responder might not send by itself."""
+    def _wants_report(self, size: int) -> bool:
+        """Whether the responder, which reports by bytes, would report too late for a packet of `size`.
+
+        Too late is when nothing follows, or when the window is small: then it asks several times a window, because a
+        sender that gets one report for all that it has in flight sends in bursts, and bursts are what is trimmed.
+        """
         if self._next_psn == self._end_psn:
             return not self._again
         window = self._window.window_bytes
-        return window < 2 * self._config.sack_threshold_bytes and self._board.bytes_in_flight + self._mtu > window
+        if window >= _REPORTS_PER_WINDOW * self._config.sack_threshold_bytes:
+            return False
+        self._unasked_bytes += size
+        if self._unasked_bytes * _REPORTS_PER_WINDOW < window and self._board.bytes_in_flight + self._mtu <= window:
+            return False
+        self._unasked_bytes = 0
+        return True
 
     def _reliability_probe(self, now: int, ready: int) -> Datagram | None:
         ev = self._evs.draw(ready, now)

@@ -24,8 +24,8 @@ Some choices are ours, the last two from 7:1 incasts in virtual time at real rat
   mistake every burst for congestion. The floor of the window is one packet.
 - An acknowledgement without a round trip of its own (its packet was sent twice) is judged by the average delay, or
   whoever is trimmed most would grow least.
-- Fair increase is not scaled by a: seven senders to one would add a third of a bandwidth-delay product per round trip,
-  and a quarter of all packets would be trimmed.
+- Fair increase is a quarter of the published 5 a MTU: seven senders to one would add a third of a bandwidth-delay
+  product per round trip, a quarter of all packets would be trimmed, and windows drift apart.
 - Quick adapt looks at what arrived in a round trip as long as they are now, and leaves alone a window that is less than
   twice that: it would pin small ones to where they are.
 """
@@ -85,7 +85,7 @@ class NsccProfile:
             "base_rtt": base_rtt,
             "target_delay": target,
             "eta": 0.15 * a * mtu,
-            "fi": 5 * mtu,
+            "fi": 1.25 * a * mtu,
             "fi_scale": 0.25 * a,
             "alpha": 4 * a * b * mtu / target if target else 0.0,
             "gamma": 0.8,

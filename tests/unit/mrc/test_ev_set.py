@@ -116,6 +116,35 @@ class TestRotation:
         assert evs.draw(1, 0) is not None
 
 
+class TestTurns:
+    def test_of_several_skips_passed_for_one_packet_only_the_first_is_good_again(self) -> None:
+        evs = ev_set(planes=1, uplinks=8)
+        everything = list(evs)
+        for ev in everything[:7]:
+            evs.apply(ev, Cause.MARKED, 0)
+        (drawn,) = draw(evs, 1)
+        assert drawn is everything[7]
+        assert [ev.state for ev in everything].count(State.SKIP) in (6, 7)
+
+    def test_what_is_left_of_a_round_comes_before_the_next(self) -> None:
+        evs = ev_set(planes=2, uplinks=4)
+        first = draw(evs, 4, ready=0b01)
+        assert evs.draw(0b01, 0) is None
+        assert len(first) == 4
+        rest = draw(evs, 4)
+        assert planes_of(rest) == {1: 4}, "plane 1 had not had its turns of this round"
+
+    def test_turns_of_an_ev_that_is_retired_in_mid_round_are_spread_over_its_plane(self) -> None:
+        taken: Counter[int] = Counter()
+        for seed in range(200):
+            evs = ev_set(planes=1, uplinks=4, seed=seed)
+            first = draw(evs, 1)[0]
+            victim = next(ev for ev in evs if ev is not first)
+            evs.apply(victim, Cause.LOST, 0)
+            taken.update(ev.path for ev in draw(evs, 3))
+        assert max(taken.values()) < 2 * min(taken.values())
+
+
 class TestRetiring:
     def test_a_backup_of_the_same_plane_takes_over(self) -> None:
         evs = ev_set(planes=2, uplinks=4, evs_per_plane=2)

@@ -49,7 +49,7 @@ class TestProfile:
     def test_on_the_reference_network(self) -> None:
         profile = NsccProfile.derive(MrcConfig(), FABRIC)
         assert (profile.base_rtt, profile.target_delay, profile.max_cwnd) == (BASE, TARGET, 225_000)
-        assert (profile.fi, profile.fi_scale, profile.eta) == pytest.approx((5 * MTU, 0.25, 0.15 * MTU))
+        assert (profile.fi, profile.fi_scale, profile.eta) == pytest.approx((1.25 * MTU, 0.25, 0.15 * MTU))
         assert profile.alpha == pytest.approx(4 * 0.75 * MTU / TARGET)
         assert (profile.gamma, profile.max_md_jump, profile.qa_gate, profile.qa_threshold) == (0.8, 0.5, 3, None)
         assert (profile.adjust_bytes_threshold, profile.adjust_period_threshold) == (8 * MTU, BASE)
@@ -60,9 +60,9 @@ class TestProfile:
 
     def test_eight_planes_are_eight_times_the_bandwidth(self) -> None:
         one, eight = (NsccProfile.derive(MrcConfig(), Fabric(planes, MTU)) for planes in (1, 8))
-        for name in ("max_cwnd", "fi_scale", "eta", "alpha"):
+        for name in ("max_cwnd", "fi", "fi_scale", "eta", "alpha"):
             assert getattr(eight, name) == pytest.approx(8 * getattr(one, name)), name
-        assert (eight.target_delay, eight.fi) == (one.target_delay, one.fi)
+        assert eight.target_delay == one.target_delay
 
     def test_dilation_stretches_times_and_no_bytes(self) -> None:
         real, slow = (NsccProfile.derive(MrcConfig.dilated(dilation), FABRIC) for dilation in (1, 5000))
@@ -102,7 +102,7 @@ class TestNoMark:
     def test_at_the_target_the_increase_is_fair(self) -> None:
         for delay in (TARGET, 3 * TARGET):
             window = Window(cwnd=80_000)
-            assert window.ack(9 * MTU, delay) == pytest.approx(5 * MTU * 9 * MTU / 80_000, abs=1)
+            assert window.ack(9 * MTU, delay) == pytest.approx(1.25 * MTU * 9 * MTU / 80_000, abs=1)
 
     def test_a_small_window_grows_by_a_larger_part_of_itself(self) -> None:
         small, large = Window(cwnd=20_000), Window(cwnd=80_000)
@@ -111,12 +111,12 @@ class TestNoMark:
     def test_increases_wait_for_enough_bytes(self) -> None:
         window = Window(cwnd=80_000)
         assert window.ack(8 * MTU - 1, TARGET) == 0
-        assert window.ack(MTU, TARGET) == pytest.approx(5 * MTU * (9 * MTU - 1) / 80_000, abs=1)
+        assert window.ack(MTU, TARGET) == pytest.approx(1.25 * MTU * (9 * MTU - 1) / 80_000, abs=1)
 
     def test_or_for_a_period_which_brings_eta(self) -> None:
         window = Window(cwnd=80_000)
         assert window.ack(1, TARGET, after=BASE - 1) == 0
-        assert window.ack(1, TARGET, after=1) == pytest.approx(0.15 * MTU + 5 * MTU * 2 / 80_000, abs=2)
+        assert window.ack(1, TARGET, after=1) == pytest.approx(0.15 * MTU + 1.25 * MTU * 2 / 80_000, abs=2)
         assert window.ack(1, TARGET, after=BASE - 1) == 0
 
     def test_a_whole_window_on_empty_paths_makes_it_grow_fast(self) -> None:
@@ -250,7 +250,7 @@ def test_a_packet_sent_twice_says_nothing_about_delays_and_is_judged_by_their_av
     assert average == 2 * TARGET
     before = window.cwnd
     window.nscc.on_acked(9 * MTU, None, marked=False, penalty=0, in_flight_bytes=0, now=window.now)
-    assert window.cwnd - before == pytest.approx(5 * MTU * 9 * MTU / before, abs=2), "fair increase"
+    assert window.cwnd - before == pytest.approx(1.25 * MTU * 9 * MTU / before, abs=2), "fair increase"
     window.nscc.on_acked(1, None, marked=True, penalty=0, in_flight_bytes=0, now=window.now)
     assert window.cwnd < before
     assert (window.nscc.base_rtt_ns, window.nscc.average_delay_ns) == (BASE, average)
