@@ -1,7 +1,8 @@
 """Many runs of one scenario, each with a seed of its own: on a lab that is up, or in virtual time on all cores.
 
 A run leaves its summary, `seed-N.json`; the rest of its files can be had again by its seed. A campaign that was
-interrupted goes on where it was: the folder says what it is of, and a summary that is there is not made again.
+interrupted goes on where it was: the folder says what it is of, and a summary that is there is not made again, unless
+its run was not valid.
 """
 
 from __future__ import annotations
@@ -114,7 +115,11 @@ def _path(out_dir: Path, seed: int) -> Path:
 
 
 def _missing(out_dir: Path, seeds: list[int]) -> list[int]:
-    return [seed for seed in seeds if not _path(out_dir, seed).exists()]
+    return [seed for seed in seeds if not _is_valid(_path(out_dir, seed))]
+
+
+def _is_valid(path: Path) -> bool:
+    return path.exists() and json.loads(path.read_text())["verdict"] != "invalid"
 
 
 def _gather(

@@ -25,6 +25,12 @@ _GONE_WITHIN_MS = 2000
 _DELAYS = ("delay_ns", "delay_jitter_ns")  # what netem does, not the port's program
 
 
+def refuse_unable(kind: Kind) -> None:
+    """Raises MissingError when this machine cannot have faults of a kind: a delay needs netem. Needs no lab."""
+    if kind.needs_netem:
+        netem.require(f"the fault {kind.name} delays packets")
+
+
 class LabHands:
     """The hands of one lab; see `injector.Hands`."""
 
@@ -33,9 +39,8 @@ class LabHands:
         self._delays: dict[int, dict[str, int]] = {}  # ifindex -> what netem holds there, set by us
 
     def refuse_unable(self, kind: Kind) -> None:
-        """See Hands: a delay needs netem."""
-        if kind.needs_netem:
-            netem.require(f"the fault {kind.name} delays packets")
+        """See Hands."""
+        refuse_unable(kind)
 
     def found(self, act: Act) -> Any:
         """See Hands: of settings their value; of everything else there is nothing to know, it is as planned."""

@@ -73,9 +73,13 @@ def campaign_verb(
     settings = [*(["--lab", lab_name] if lab_name else []), *(part for one in overrides for part in ("--set", one))]
     with _bar(as_json) as progress:
         if parallel is None:
+            from testbed.chaos.hands import refuse_unable
+            from testbed.chaos.kinds import find_kind
             from testbed.cli.labs import bring_up, up_line
             from testbed.lab.running import open_lab
 
+            for entry in wanted.faults:
+                refuse_unable(find_kind(entry.kind))
             made = bring_up(lab, quiet=True)
             say(up_line(made))
             with open_lab(made.lab) as running:
@@ -109,5 +113,9 @@ def _show(outcome: CampaignResult) -> None:
         f"{told['runs']} of {told['of']} runs: {verdicts['pass']} passed, {verdicts['fail']} failed, "
         f"{verdicts['invalid']} not valid; {told['bytes_wrong']} bytes wrong   {outcome.paths['page']}"
     )
+    for seed, reasons in told["not_valid"].items():
+        show(f"note: the run of seed {seed} was not valid: {'; '.join(reasons)}")
+    if told["not_valid"]:
+        show("the same command makes these again")
     if outcome.interrupted:
         show(f"{outcome.interrupted}; the same command goes on with the rest")

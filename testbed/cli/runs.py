@@ -83,6 +83,8 @@ def run_verb(
 ) -> int:
     """Run SCENARIO on its lab, and judge it. A file, or a name in scenarios/; brings the lab up if it is not."""
     from testbed.chaos import check
+    from testbed.chaos.hands import refuse_unable
+    from testbed.chaos.kinds import find_kind
     from testbed.chaos.runner import run_scenario
     from testbed.chaos.scenario import load_scenario
     from testbed.cli.labs import bring_up, up_line
@@ -95,6 +97,8 @@ def run_verb(
     wanted = load_scenario(scenario, overrides if seed is None else (*overrides, f"seed={seed}"))
     spec = load_lab(wanted.lab) if lab_name is None else spec_of(lab_name)
     check.check(wanted, clos.build(spec))
+    for entry in wanted.faults:
+        refuse_unable(find_kind(entry.kind))
     if lab_name is None or lab_name not in state.names():
         say(up_line(bring_up(lab_name or wanted.lab, quiet=as_json)))
     with open_lab(spec.name) as running:

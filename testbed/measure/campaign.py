@@ -90,6 +90,9 @@ class Campaign:
             "faults": sum(len(summary["faults"]) for summary in self.valid.values()),
             "bytes_wrong": sum(flow["bytes_wrong"] for one in self.summaries.values() for flow in one["flows"]),
             "figures": {key: None if found is None else found.as_dict() for key, found in figures.items()},
+            "not_valid": {
+                seed: summary["reasons"] for seed, summary in self.summaries.items() if summary["verdict"] == "invalid"
+            },
             "worst": [
                 {"seed": seed, "why": why, "repeat": " ".join([*repeat, "--seed", str(seed)])}
                 for seed, why in self.worst()

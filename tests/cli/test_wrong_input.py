@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from command import TINY, Mrclab, only_line
 
+from testbed.fabric import netem
+
 SCENARIO = """\
 duration: 3 s
 workloads:
@@ -70,6 +72,12 @@ def test_a_wrong_lab_file(mrclab: Mrclab, tmp_path: Path, text: str, line: int, 
         ("load: 50%", "load: 101%", 3, "101%"),
         ("for: 500 ms", "for: 500", 5, "500"),
         ("link-down", "link-dwn", 5, "link-down"),
+        ("at: 1500 ms", "at: -1 s", 5, "-1 s"),
+        ("link-down", "loss, loss: 101%", 5, "101%"),
+        ("link-down", "t1-reboot", 5, "write it like 'switch p0t1-2'"),
+        ("link-down", "link-down, loss: 1%", 5, "link-down takes no loss"),
+        ('"p0t0-0:p0t1-1"', "links tier=t0-t1 pick=99", 5, "pick=32 or less"),
+        ('"p0t0-0:p0t1-1"', "swich p0t1-1", 5, "did you mean 'switch'?"),
     ],
 )
 def test_a_wrong_scenario(mrclab: Mrclab, tmp_path: Path, old: str, new: str, line: int, says: str) -> None:
@@ -133,3 +141,28 @@ def test_help_shows_each_verb_in_a_whole_line(mrclab: Mrclab) -> None:
     listed = mrclab("--help").stdout.partition("Commands:")[2].strip().splitlines()
     assert len(listed) > 10
     assert not [line for line in listed if line.endswith("...")]
+
+
+def test_two_faults_that_contradict_each_other(mrclab: Mrclab, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.yaml"
+    lossy = '  - {{kind: loss, target: "{}", at: {}, loss: {}}}\n'
+    file.write_text(SCENARIO + lossy.format("p0t0-0:p0t1-1", "1 s", "1%") + lossy.format("plane 0", "2 s", "2%"))
+    answer = mrclab("validate", str(file))
+    assert answer.returncode == 2
+    assert "wrong.yaml:7:" in only_line(answer)
+    assert "holds otherwise" in answer.stderr
+
+
+@pytest.mark.kernel
+def test_a_delay_where_there_is_no_netem_is_refused_before_a_lab_is_up(mrclab: Mrclab, tmp_path: Path) -> None:
+    if not netem.trouble():
+        pytest.skip("this kernel has netem")
+    lab = tmp_path / "c2-none.yaml"
+    lab.write_text(TINY)
+    file = tmp_path / "slow.yaml"
+    file.write_text(f"lab: {lab}\n" + SCENARIO.replace("link-down", "delay"))
+    assert mrclab("validate", str(file)).returncode == 0
+    answer = mrclab("run", str(file))
+    assert answer.returncode == 3
+    assert "netem" in only_line(answer) and "modprobe" in answer.stderr
+    assert mrclab("status", "c2-none").returncode == 2

@@ -55,7 +55,8 @@ def test_runs_are_made_once_and_each_can_be_made_again_by_its_seed(tmp_path: Pat
     }
     assert len(targets) == 3
 
-    (tmp_path / "out" / "seed-22.json").unlink()
+    void = tmp_path / "out" / "seed-22.json"  # as when the machine was the bottleneck
+    void.write_text(json.dumps(json.loads(void.read_text()) | {"verdict": "invalid"}))
     stamp = (tmp_path / "out" / "seed-20.json").stat().st_mtime_ns
     result, steps = make(tmp_path, 4)
     assert steps == [(2, 4), (3, 4), (4, 4)]

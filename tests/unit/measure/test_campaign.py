@@ -36,6 +36,7 @@ def test_runs_that_say_nothing_count_for_nothing_but_their_number() -> None:
     assert told["verdicts"] == {"pass": 3, "fail": 1, "invalid": 1}
     assert (told["runs"], told["faults"], told["pass_share"]) == (5, 4, 0.75)
     assert told["figures"]["worst_flow_losses"]["max"] == 9
+    assert list(told["not_valid"]) == [4]
 
 
 def test_a_fault_without_anything_to_measure_is_in_no_distribution() -> None:
