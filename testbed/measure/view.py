@@ -90,6 +90,7 @@ def scene(clos: Clos) -> Message:
         "t1s_per_plane": spec.t1s_per_plane,
         "host_rate_kbps": spec.rates.host // 1000,
         "time_dilation": spec.time_dilation,
+        "evs_name_paths": spec.source_routed,
         **graph.to_dict(clos),
     }
 
@@ -255,7 +256,7 @@ class View:
     def _paths_out_of_use(self) -> dict[str, list[list[Any]]]:
         """flow -> [plane, T1, state] of each path that it does not use now; state `PLANE_DOWN` for a plane given up."""
         found: dict[str, list[list[Any]]] = {}
-        for flow, states in self._states.items():
+        for flow, states in self._states.items() if self._clos.spec.source_routed else ():
             cells = {_cell(ev): state for ev, state in states.items()}
             if cells:
                 found[flow] = [[*cell, state] for cell, state in cells.items()]

@@ -12,10 +12,10 @@ from selenium.webdriver.common.by import By
 from served import Browser, Server, wait_until
 
 from testbed.measure.judgement import Judgement
-from testbed.measure.record import Fault, FaultActed, Run
+from testbed.measure.record import Run
 from testbed.report import html, recording
 from tests.unit.measure import handmade
-from tests.unit.measure.handmade import LINK, ev_change, loss, ns
+from tests.unit.measure.handmade import LINK
 
 PASSED = Judgement("pass")
 
@@ -23,16 +23,7 @@ PASSED = Judgement("pass")
 @pytest.fixture(scope="module")
 def run() -> Run:
     """Eight seconds, in which a link is cut from 3 s to 5 s."""
-    fault = Fault(1, "link-down", LINK, "near", ns(3), ns(3), ns(5), ns(5), "run", (LINK,), ((LINK, 0.0),))
-    run = handmade.run(faults=(fault,))
-    run.events += [
-        FaultActed(ns(3), 1, "link-down", LINK, "near", True, ns(3)),
-        loss(3.01),
-        ev_change(3.05, "ASSUMED_BAD"),
-        FaultActed(ns(5), 1, "link-down", LINK, "near", False, ns(5)),
-        ev_change(5.2, "GOOD"),
-    ]
-    return run
+    return handmade.cut(until_s=5)
 
 
 def at(page: Browser, ms: int) -> None:

@@ -39,9 +39,10 @@ export class EvMap {
       this.#select.replaceChildren(...flows.map((flow) => html("option", { value: flow }, flow.replace(">", " \u2192 "))));
       if (flows.includes(before)) this.#select.value = before;
     }
-    if (!scene || !this.flow) {
+    if (!scene?.evs_name_paths || !this.flow) {
       this.#drawn = "";
-      this.#table.replaceChildren(html("p", { class: "how" }, "no traffic"));
+      const why = scene && !scene.evs_name_paths ? "this fabric hashes: an EV names no path" : "no traffic";
+      this.#table.replaceChildren(html("p", { class: "how" }, why));
       return;
     }
     const rows = this.#rows(scene);
@@ -70,7 +71,7 @@ export class EvMap {
 
   async #ask(ask) {
     const { flow } = this;
-    if (!flow || !this.model.tick) return;
+    if (!flow || !this.model.tick || !this.model.scene.evs_name_paths) return;
     const answer = await ask(`/flow/${encodeURIComponent(flow)}`);
     if (answer.ok && this.flow === flow) this.#details = answer.value;
     this.update();

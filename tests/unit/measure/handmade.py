@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agents.wire import ev as entropy
-from testbed.measure.record import EvChanged, Fault, Flow, FlowTotals, PacketLost, PortChanged, Received, Run
+from testbed.measure.record import (
+    EvChanged,
+    Fault,
+    FaultActed,
+    Flow,
+    FlowTotals,
+    PacketLost,
+    PortChanged,
+    Received,
+    Run,
+)
 from testbed.topology import clos
 from testbed.topology.labspec import LabSpec
 
@@ -99,3 +109,16 @@ def ev_change(at_s: float, new: str, ev: int = EV, flow: str = "h0>h2") -> EvCha
 def port_change(at_s: float, up: bool, host: str = "h0", end: str = "own", flow: str = "h0>h2") -> PortChanged:
     """A queue pair gave plane 1 up, or took it back."""
     return PortChanged(ns(at_s), host, 1, up, end, flow)
+
+
+def cut(until_s: float = 4) -> Run:
+    """A run in which LINK is down from 3 s on, costs one packet, and its path comes back 0.2 s after that."""
+    made = run(faults=(fault(3, until_s),))
+    made.events += [
+        FaultActed(ns(3), 1, "link-down", LINK, "near", True, ns(3)),
+        loss(3.01),
+        ev_change(3.05, "ASSUMED_BAD"),
+        FaultActed(ns(until_s), 1, "link-down", LINK, "near", False, ns(until_s)),
+        ev_change(until_s + 0.2, "GOOD"),
+    ]
+    return made

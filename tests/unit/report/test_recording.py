@@ -10,26 +10,11 @@ from typing import Any
 import pytest
 
 from testbed.measure.judgement import Judgement
-from testbed.measure.record import FaultActed, Run
 from testbed.report import page, recording
 from testbed.topology.errors import InputError
-from tests.unit.measure import handmade
-from tests.unit.measure.handmade import LINK, PLANE_BPS, STOP_S, ev_change, fault, loss, ns
+from tests.unit.measure.handmade import LINK, PLANE_BPS, STOP_S, cut, ns
 
 PASSED = Judgement("pass")
-
-
-def cut() -> Run:
-    """A link is down from 3 s to 4 s, costs one packet, and its path comes back."""
-    run = handmade.run(faults=(fault(3, 4),))
-    run.events += [
-        FaultActed(ns(3), 1, "link-down", LINK, "near", True, ns(3)),
-        loss(3.01),
-        ev_change(3.05, "ASSUMED_BAD"),
-        FaultActed(ns(4), 1, "link-down", LINK, "near", False, ns(4)),
-        ev_change(4.2, "GOOD"),
-    ]
-    return run
 
 
 def of_type(messages: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
