@@ -189,8 +189,7 @@ class Requester:
             self._current = max(0, self._current - 1)
             self._counters.bytes_acked += message.size
             self._emit(SendCompleted(self._qpn, now, message.write.wr_id))
-        if self._next_psn < self._una:  # they had arrived before they could go again
-            self._next_psn, self._current = self._una, 0
+        self._next_psn = max(self._next_psn, self._una)  # some had arrived before they could go again
         self._deadline_ns = None
         if self._next_psn > self._una:
             self._start_timer(now)
