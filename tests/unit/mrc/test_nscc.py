@@ -145,6 +145,13 @@ class TestMark:
         for _ in range(20):
             assert window.ack(MTU, TARGET - 1, marked=True, after=100) == 0
 
+    def test_nor_for_a_packet_that_waited_less_while_others_waited_long(self) -> None:
+        window = self.window()
+        window.ack(1, 3 * TARGET, after=BASE)
+        before = window.cwnd
+        assert window.nscc.average_delay_ns > TARGET
+        assert window.ack(1, TARGET - 1, marked=True, after=1) == 0 and window.cwnd == before
+
     def test_above_the_target_it_shrinks_by_how_far(self) -> None:
         window = self.window()
         window.ack(1, 2 * TARGET, marked=True, after=BASE)  # a round trip later the average is this delay
