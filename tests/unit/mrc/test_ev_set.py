@@ -117,14 +117,15 @@ class TestRotation:
 
 
 class TestTurns:
-    def test_of_several_skips_passed_for_one_packet_only_the_first_is_good_again(self) -> None:
-        evs = ev_set(planes=1, uplinks=8)
+    @pytest.mark.parametrize("seed", range(8))
+    def test_of_several_skips_passed_for_one_packet_only_the_first_is_good_again(self, seed: int) -> None:
+        evs = ev_set(planes=1, uplinks=8, seed=seed)
         everything = list(evs)
         for ev in everything[:7]:
             evs.apply(ev, Cause.MARKED, 0)
         (drawn,) = draw(evs, 1)
         assert drawn is everything[7]
-        assert [ev.state for ev in everything].count(State.SKIP) in (6, 7)
+        assert [ev.state for ev in everything].count(State.SKIP) >= 6
 
     def test_what_is_left_of_a_round_comes_before_the_next(self) -> None:
         evs = ev_set(planes=2, uplinks=4)
@@ -134,15 +135,13 @@ class TestTurns:
         rest = draw(evs, 4)
         assert planes_of(rest) == {1: 4}, "plane 1 had not had its turns of this round"
 
-    def test_turns_of_an_ev_that_is_retired_in_mid_round_are_spread_over_its_plane(self) -> None:
-        taken: Counter[int] = Counter()
-        for seed in range(200):
-            evs = ev_set(planes=1, uplinks=4, seed=seed)
-            first = draw(evs, 1)[0]
-            victim = next(ev for ev in evs if ev is not first)
+    def test_turns_of_evs_that_are_retired_in_mid_round_are_spread_over_their_plane(self) -> None:
+        evs = ev_set(planes=1, uplinks=8)
+        first = draw(evs, 1)[0]
+        for victim in [ev for ev in evs if ev is not first][:3]:
             evs.apply(victim, Cause.LOST, 0)
-            taken.update(ev.path for ev in draw(evs, 3))
-        assert max(taken.values()) < 2 * min(taken.values())
+        shares = Counter(ev.path for ev in [first, *draw(evs, 7)])
+        assert sorted(shares.values()) == [1, 1, 2, 2, 2]
 
 
 class TestRetiring:
