@@ -10,10 +10,9 @@ import os
 import select
 import signal
 from contextlib import suppress
-from typing import Any
 
 from testbed.chaos import denylist
-from testbed.chaos.kinds.acts import Act, Blank, Change, Deny, Down, Kill, Pause
+from testbed.chaos.acting import ActingHands, PortControl
 from testbed.chaos.kinds.kind import Kind
 from testbed.fabric import netem
 from testbed.lab.agents import AgentError
@@ -22,7 +21,6 @@ from testbed.lab.running import RunningLab
 from testbed.topology.clos import Port
 
 _GONE_WITHIN_MS = 2000
-_DELAYS = ("delay_ns", "delay_jitter_ns")  # what netem does, not the port's program
 
 
 def refuse_unable(kind: Kind) -> None:
@@ -31,69 +29,51 @@ def refuse_unable(kind: Kind) -> None:
         netem.require(f"the fault {kind.name} delays packets")
 
 
-class LabHands:
+class LabHands(ActingHands):
     """The hands of one lab; see `injector.Hands`."""
 
     def __init__(self, lab: RunningLab) -> None:
+        super().__init__()
         self._lab = lab
-        self._delays: dict[int, dict[str, int]] = {}  # ifindex -> what netem holds there, set by us
+
+    @property
+    def ports(self) -> PortControl:
+        """See ActingHands."""
+        return self._lab.ports
 
     def refuse_unable(self, kind: Kind) -> None:
         """See Hands."""
         refuse_unable(kind)
 
-    def found(self, act: Act) -> Any:
-        """See Hands: of settings their value; of everything else there is nothing to know, it is as planned."""
-        match act:
-            case Change(port, setting) if setting in _DELAYS:
-                return 0
-            case Change(port, setting):
-                return getattr(self._lab.ports.settings(port), setting)
-        return None
+    def delay(self, port: Port, delay_ns: int, jitter_ns: int) -> None:
+        """See ActingHands."""
+        netem.set_delay(self._lab.kernel, self._lab.plan, port, delay_ns, jitter_ns)
 
-    def do(self, act: Act) -> None:
-        """See Hands."""
-        match act:
-            case Down(port):
-                self._lab.ports.take_down(port)
-            case Change(port, setting, value):
-                self._change(port, setting, value)
-            case Blank(node):
-                self._lab.tables.forget(node)
-            case Pause(host):
-                self._signal(host, signal.SIGSTOP)
-            case Kill(host):
-                with suppress(AgentError):  # dead already
-                    self._signal(host, signal.SIGKILL)
-            case Deny(link):
-                self._tell_denied(link, True)
+    def set_tables(self, node: str, there: bool) -> None:
+        """See ActingHands."""
+        if there:
+            self._lab.tables.program(node)
+        else:
+            self._lab.tables.forget(node)
 
-    def restore(self, act: Act, found: Any) -> None:
-        """See Hands."""
-        match act:
-            case Down(port):
-                self._lab.ports.bring_up(port)
-            case Change(port, setting):
-                self._change(port, setting, found)
-            case Blank(node):
-                self._lab.tables.program(node)
-            case Pause(host):
-                with suppress(AgentError):  # it died meanwhile
-                    self._signal(host, signal.SIGCONT)
-            case Kill(host):
-                restart_agents(self._lab.name, [host])
-            case Deny(link):
-                self._tell_denied(link, False)
-
-    def _change(self, port: Port, setting: str, value: Any) -> None:
-        if setting not in _DELAYS:
-            self._lab.ports.change(port, **{setting: value})
+    def set_paused(self, host: str, paused: bool) -> None:
+        """See ActingHands. One that died meanwhile cannot go on, and that is no error."""
+        if paused:
+            self._signal(host, signal.SIGSTOP)
             return
-        now = self._delays.setdefault(port.ifindex, dict.fromkeys(_DELAYS, 0))
-        now[setting] = value
-        netem.set_delay(self._lab.kernel, self._lab.plan, port, now["delay_ns"], now["delay_jitter_ns"])
+        with suppress(AgentError):
+            self._signal(host, signal.SIGCONT)
 
-    def _tell_denied(self, link: str, denied: bool) -> None:
+    def set_alive(self, host: str, alive: bool) -> None:
+        """See ActingHands."""
+        if alive:
+            restart_agents(self._lab.name, [host])
+            return
+        with suppress(AgentError):  # dead already
+            self._signal(host, signal.SIGKILL)
+
+    def set_denied(self, link: str, denied: bool) -> None:
+        """See ActingHands."""
         with self._lab.agents() as agents:
             denylist.tell(agents, self._lab.clos, link, denied)
 

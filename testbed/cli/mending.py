@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 from pathlib import Path
@@ -18,37 +19,32 @@ from testbed.cli.quantity import DURATION
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), help="A pcapng file, or - for stdout; default: LINK.pcapng."
 )
+@click.option("--decode", is_flag=True, help="Show the frames instead, decoded by tshark with MRC's dissector.")
 @click.option("--for", "for_ns", type=DURATION, metavar="DURATION", help="So long; default: until interrupted.")
 @click.option("--count", type=click.IntRange(min=1), help="So many frames.")
-@click.option("--decode", "decoded", is_flag=True, help="Then show the packets, a line for each (needs tshark).")
 @lab_option
 def capture_verb(
-    link: str, output: str | None, for_ns: int | None, count: int | None, decoded: bool, lab_name: str | None
+    link: str, output: str | None, decode: bool, for_ns: int | None, count: int | None, lab_name: str | None
 ) -> None:
-    """Write the frames of a link, like p0t0-1:p0t1-3, as pcapng."""
-    from testbed.lab.capture import capture
-    from testbed.lab.decode import decode
+    """Write all frames of LINK, like p0t0-1:p0t1-3, in both directions to a pcapng file."""
+    from testbed.lab.capture import capture, decoding
     from testbed.lab.running import the_lab
     from testbed.topology.select import find_link
 
-    if decoded and output == "-":
-        raise click.UsageError("--decode needs a file to read again, not -o -")
+    if decode and output is not None:
+        raise click.UsageError("--decode shows frames, -o keeps them; choose one")
     interrupted: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: interrupted.append(number))
-    with the_lab(lab_name) as lab:
+    with the_lab(lab_name) as lab, contextlib.ExitStack() as opened:
         found = find_link(lab.clos, link)
         path = output or f"{found.name.replace(':', '_')}.pcapng"
-        if path == "-":
-            frames, dropped = capture(
-                lab, found, sys.stdout.buffer, for_ns=for_ns, count=count, ended=lambda: bool(interrupted)
-            )
+        if decode:
+            file, path = opened.enter_context(decoding()), "tshark's hands"
         else:
-            with Path(path).open("wb") as file:
-                frames, dropped = capture(lab, found, file, for_ns=for_ns, count=count, ended=lambda: bool(interrupted))
+            file = sys.stdout.buffer if path == "-" else opened.enter_context(Path(path).open("wb"))
+        frames, dropped = capture(lab, found, file, for_ns=for_ns, count=count, ended=lambda: bool(interrupted))
     say(f"{frames} frames of {found.name} in {path}" + (f", {dropped} more were dropped" if dropped else ""))
-    for line in decode(Path(path)) if decoded else ():
-        show(line)
 
 
 @click.command("repair")

@@ -5,11 +5,14 @@ At the near port, so that what it sends is seen as it leaves its queue (trimmed,
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import struct
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 from testbed.fabric import netns
@@ -17,7 +20,9 @@ from testbed.fabric.plan import namespace_name
 from testbed.lab.pcapng import Writer
 from testbed.lab.running import RunningLab
 from testbed.topology.clos import Link
+from testbed.topology.errors import MissingError
 
+DISSECTOR = Path(__file__).with_name("mrc.lua")
 _ETH_P_ALL = 3
 _PACKET_OUTGOING = 4
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
@@ -63,6 +68,19 @@ def capture(
         file.flush()
         _, dropped = _STATISTICS.unpack(tap.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size))
     return written, dropped
+
+
+@contextlib.contextmanager
+def decoding() -> Iterator[BinaryIO]:
+    """A file for a capture of which tshark prints each frame, with MRC's dissector. Raises MissingError without it."""
+    command = ["tshark", "-l", "-X", f"lua_script:{DISSECTOR}", "-r", "-"]
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    except FileNotFoundError:
+        raise MissingError("tshark", "decodes captures", "apt-get install tshark") from None
+    assert process.stdin is not None
+    with process:
+        yield process.stdin  # type: ignore[misc]
 
 
 def _take(tap: socket.socket, writer: Writer, limit: int | None) -> int:

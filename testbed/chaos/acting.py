@@ -1,0 +1,117 @@
+"""Which act is done by which hand: the same for every fabric that has ports, switches and agents (`injector.Hands`).
+
+What a delay is made of is remembered here, since delay and jitter are two acts and one setting.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
+
+from testbed.chaos.kinds.acts import Act, Blank, Change, Deny, Down, Kill, Pause
+from testbed.chaos.kinds.kind import Kind
+from testbed.topology.clos import Port
+from testbed.topology.port_settings import PortSettings
+
+_DELAYS = ("delay_ns", "delay_jitter_ns")  # what the cable does, not the port's program
+
+
+class PortControl(Protocol):
+    """Ports that can be switched off, changed and restored."""
+
+    def take_down(self, port: Port) -> None:
+        """Switch this end off."""
+
+    def bring_up(self, port: Port) -> None:
+        """Switch it on with all that it had; no error when it is on already."""
+
+    def settings(self, port: Port) -> PortSettings:
+        """What the port does now."""
+
+    def change(self, port: Port, **settings: Any) -> None:
+        """Change settings by name."""
+
+
+class ActingHands(ABC):
+    """Acts by kind of act; a fabric says how each is done. Everything is no error when it is so already."""
+
+    def __init__(self) -> None:
+        self._delays: dict[Port, dict[str, int]] = {}
+
+    @property
+    @abstractmethod
+    def ports(self) -> PortControl:
+        """The ports of the fabric."""
+
+    @abstractmethod
+    def refuse_unable(self, kind: Kind) -> None:
+        """See Hands."""
+
+    @abstractmethod
+    def delay(self, port: Port, delay_ns: int, jitter_ns: int) -> None:
+        """What the port sends takes so much longer; 0 for both: as made."""
+
+    @abstractmethod
+    def set_tables(self, node: str, there: bool) -> None:
+        """A switch has its forwarding tables, or none."""
+
+    @abstractmethod
+    def set_paused(self, host: str, paused: bool) -> None:
+        """A host's agent stands still, or goes on."""
+
+    @abstractmethod
+    def set_alive(self, host: str, alive: bool) -> None:
+        """A host's agent is killed, or started anew when it is not there."""
+
+    @abstractmethod
+    def set_denied(self, link: str, denied: bool) -> None:
+        """A link is on the denylist, or off it."""
+
+    def found(self, act: Act) -> Any:
+        """See Hands: of settings their value; of everything else there is nothing to know, it is as planned."""
+        match act:
+            case Change(_, setting) if setting in _DELAYS:
+                return 0
+            case Change(port, setting):
+                return getattr(self.ports.settings(port), setting)
+        return None
+
+    def do(self, act: Act) -> None:
+        """See Hands."""
+        match act:
+            case Down(port):
+                self.ports.take_down(port)
+            case Change(port, setting, value):
+                self._change(port, setting, value)
+            case Blank(node):
+                self.set_tables(node, False)
+            case Pause(host):
+                self.set_paused(host, True)
+            case Kill(host):
+                self.set_alive(host, False)
+            case Deny(link):
+                self.set_denied(link, True)
+
+    def restore(self, act: Act, found: Any) -> None:
+        """See Hands."""
+        match act:
+            case Down(port):
+                self.ports.bring_up(port)
+            case Change(port, setting):
+                self._change(port, setting, found)
+            case Blank(node):
+                self.set_tables(node, True)
+            case Pause(host):
+                self.set_paused(host, False)
+            case Kill(host):
+                self.set_alive(host, True)
+            case Deny(link):
+                self.set_denied(link, False)
+
+    def _change(self, port: Port, setting: str, value: Any) -> None:
+        if setting not in _DELAYS:
+            self.ports.change(port, **{setting: value})
+            return
+        now = self._delays.setdefault(port, dict.fromkeys(_DELAYS, 0))
+        now[setting] = value
+        self.delay(port, now["delay_ns"], now["delay_jitter_ns"])
