@@ -10,7 +10,6 @@ import asyncio
 import json
 import signal
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,7 +48,6 @@ class Runs:
     def __init__(self, tell: Tell, out: Path) -> None:
         self._tell = tell
         self._out = out
-        self._folder = tempfile.TemporaryDirectory(prefix="mrclab-web-")
         self._process: asyncio.subprocess.Process | None = None
         self._watching: asyncio.Task[None] | None = None
         self.report: Path | None = None
@@ -61,9 +59,14 @@ class Runs:
         await self._start(scenario, str(library.find("scenarios", scenario)), lab)
 
     async def start_traffic(self, spec: LabSpec, load_percent: int, lab: str) -> None:
-        """Send between all hosts of a lab, until it is stopped. Raises InputError for a load that cannot be."""
-        path = Path(self._folder.name) / "traffic.yaml"
-        path.write_text(json.dumps(traffic_scenario(spec, load_percent)))  # JSON is YAML
+        """Send between all hosts of a lab, until it is stopped. Raises InputError for a load that cannot be.
+
+        The scenario stays beside the results, to be run again.
+        """
+        path = self._out / "traffic.yaml"
+        content = traffic_scenario(spec, load_percent)
+        self._out.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content))  # JSON is YAML
         await self._start("traffic", str(path), lab)
 
     def stop(self) -> None:
@@ -77,7 +80,6 @@ class Runs:
         if self._process is not None and self._watching is not None:
             self.stop()
             await asyncio.wait([self._watching], timeout=_END_WITHIN_S)
-        self._folder.cleanup()
 
     async def _start(self, name: str, scenario: str, lab: str) -> None:
         if self._process is not None:
