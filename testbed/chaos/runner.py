@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agents.telemetry import DEFAULT_SAMPLE_INTERVAL_NS
 from testbed.chaos import check, timeline, verdict
 from testbed.chaos.collector import Collector
 from testbed.chaos.kernel import on_kernel
@@ -163,7 +164,10 @@ class _Runner:
             speedup=self._stage.speedup,
             virtual=self._stage.virtual,
         )
-        run.start_ns += run.of_lab(LEAD_NS)
+        # Traffic begins and, after a round duration, ends on the agents' sampling beat: no bin is guessed between a
+        # sample with traffic and one without.
+        beat_ns = run.of_lab(DEFAULT_SAMPLE_INTERVAL_NS)
+        run.start_ns = -(-(run.start_ns + run.of_lab(LEAD_NS)) // beat_ns) * beat_ns
         run.stop_ns = run.start_ns + self._scenario.duration
         return run
 

@@ -26,7 +26,7 @@ from testbed.cli.quantity import DURATION
 def capture_verb(
     link: str, output: str | None, decode: bool, for_ns: int | None, count: int | None, lab_name: str | None
 ) -> None:
-    """Write all frames of LINK, like p0t0-1:p0t1-3, in both directions to a pcapng file."""
+    """Write the frames of LINK, both directions, to a pcapng file."""
     from testbed.lab.capture import capture, decoding
     from testbed.lab.running import the_lab
     from testbed.topology.select import find_link

@@ -204,9 +204,7 @@ def test_a_7_to_1_incast_over_eight_planes_is_fair_once_it_has_settled() -> None
     lab.run(800 * US)
     before = [sum(flow.receiving_qp.bytes_received_by_port) for flow in lab.flows]
     lab.run(400 * US)
-    moved = [
-        sum(flow.receiving_qp.bytes_received_by_port) - then for flow, then in zip(lab.flows, before, strict=True)
-    ]
+    moved = [sum(flow.receiving_qp.bytes_received_by_port) - then for flow, then in zip(lab.flows, before, strict=True)]
     assert moved[0] * 8e9 / (400 * US) > 0.98 * PLANES * PORT_BPS, "the victim"
     senders = moved[1:]
     assert sum(senders) ** 2 / (len(senders) * sum(value**2 for value in senders)) >= 0.99, senders  # Jain's index
