@@ -66,7 +66,9 @@ def test_inside_the_report_straight_from_the_disk(run: Run, tmp_path: Path, brow
     report = tmp_path / "report.html"
     report.write_text(html.render(run, PASSED, recording.record(run, PASSED)))
     page = browse(report.as_uri())
-    page.driver.switch_to.frame(page.one("iframe"))
+    frame = page.one("iframe")
+    page.driver.execute_script("arguments[0].scrollIntoView()", frame)  # a browser draws no frame that nobody sees
+    page.driver.switch_to.frame(frame)
     wait_until(lambda: page.text("#status") == "replay")
     before = page.text("#time")
     wait_until(lambda: page.text("#time") != before, what="it plays by itself")
