@@ -1,9 +1,7 @@
 """The sending half of an MRC queue pair: cuts WRITEs into packets, sprays them, sends again what is lost.
 
-Who decides what: `ev_set` the path, `scoreboard` what has arrived, `loss` what is lost, `probing` when a retired EV is
-tried again, `congestion` how much may fly. Timers follow MRC 1.0 (linear, then exponential back-off, then the queue
-pair fails), with one thing before them: when the oldest packet becomes overdue and no report says so, a reliability
-probe asks the responder for one, so that a lost tail costs no timeout.
+Who decides what: `ev_set` the path, `scoreboard` what has arrived, `loss` what is lost by what reports say, `retries`
+what is lost because none comes, `probing` when a retired EV is tried again, `congestion` how much may fly.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from agents.mrc.congestion.base import Fabric
 from agents.mrc.ev_set import Ev, EvSet
 from agents.mrc.ev_state import Cause
 from agents.mrc.loss import LossDetector
+from agents.mrc.retries import RetryTimer
 from agents.mrc.scoreboard import ARRIVED, FLYING, LOST, Scoreboard, Sent
 from agents.transport import Datagram, Event, PacketLost, QpCounters, SendCompleted, Write
 from agents.wire import dscp, frame, psn
@@ -65,6 +64,7 @@ class Requester:
         self._remote_qpn = 0
         self._board = Scoreboard(start_psn, planes)
         self._detector = LossDetector(config, self._board, planes)
+        self._timer = RetryTimer(config, self._board, self._detector, planes)
         self._window = congestion.create(config, Fabric(planes, mtu))
         self._mpr = config.mpr
         self._first_dscp, self._again_dscp = (
@@ -80,12 +80,6 @@ class Requester:
         self._messages = 0
         self._immediates = 0
         self._immediates_flying = 0
-        self._deadline_ns: int | None = None
-        self._expiries = 0  # of the timer since the last progress
-        self._expired_ns = -1  # when the timer last expired
-        self._granted_grace = False
-        self._last_report_ns = -1
-        self._probe_wanted = False
         self._probe_id = 0
         self._probe: tuple[Ev, int] | None = None  # where and when the last reliability probe went
 
@@ -118,7 +112,7 @@ class Requester:
         if cack >= self._next_psn:
             return False
         self._counters.sacks_received += 1
-        self._last_report_ns = now
+        self._timer.last_report_ns = now
         if sack.mpr and cack + 1 >= una:
             self._mpr = sack.mpr
         base = cack + sack.sack_offset
@@ -141,7 +135,7 @@ class Requester:
                 self._immediates_flying -= 1
             self._emit(SendCompleted(self._qpn, now, write.wr_id))
         if news:
-            self._progress(now)
+            self._timer.progress(now)
         return True
 
     def on_nack(self, nack: Nack, now: int) -> bool:
@@ -175,7 +169,7 @@ class Requester:
         self._again.append(record)
         rtt_ns = now - record.sent_ns if record.transmissions == 1 else None
         self._window.on_trimmed(record.size, rtt_ns, in_flight_bytes=self._board.bytes_in_flight, now=now)
-        self._progress(now)  # the peer is there, and nothing is lost
+        self._timer.progress(now)  # the peer is there, and nothing is lost
 
     def planes_changed(self, down: int, now: int) -> None:
         """What flies on the planes of this bit mask goes again on others; their EVs are not to blame."""
@@ -200,7 +194,7 @@ class Requester:
                     self._suspect_cleared(record.ev)
             elif record.transmissions == 1 or (record.psn == trigger and record.ev.value == sack.ev):
                 # What flew when the timer expired has arrived some time ago: its report was lost.
-                sample_ns = detector.arrived(record, now, record.sent_ns > self._expired_ns)
+                sample_ns = detector.arrived(record, now, record.sent_ns > self._timer.expired_ns)
                 if record.psn == trigger and record.transmissions == 1 and sample_ns is not None:
                     rtt_ns = sample_ns
                     self._sampled = sack.ev, sack.tx_timestamp, sample_ns
@@ -236,7 +230,7 @@ class Requester:
 
     def poll(self, now: int, ready: int) -> Datagram | None:
         """The next packet on a port of the bit mask `ready`, or None."""
-        if self._probe_wanted:
+        if self._timer.probe_wanted:
             datagram = self._reliability_probe(now, ready)
             if datagram is not None:
                 return datagram
@@ -284,10 +278,8 @@ class Requester:
         self._counters.packets_sent += 1
         if lost is not None:
             self._counters.packets_retransmitted += 1
-            if self._expiries:
-                self._deadline_ns = now + self._interval_ns()
-        if self._deadline_ns is None:
-            self._deadline_ns = now + self._detector.patience_ns(ev) + self._config.reorder_floor_ns
+        if lost is not None or self._timer.deadline_ns is None:
+            self._timer.sent(ev, now, again=lost is not None)
         write = message.write
         assert ev.template is not None
         buffers = frame.write(
@@ -331,7 +323,7 @@ class Requester:
         if ev is None:
             return None
         assert ev.template is not None
-        self._probe_wanted = False
+        self._timer.probe_wanted = False
         self._probe_id = self._probe_id + 1 & _U16
         self._probe = ev, now
         self._counters.probes_sent += 1
@@ -349,70 +341,10 @@ class Requester:
 
     def next_timer(self) -> int | None:
         """When `handle_timer` wants to be called next."""
-        return self._deadline_ns
+        return self._timer.deadline_ns
 
     def handle_timer(self, now: int) -> None:
         """Do what is due."""
-        deadline_ns = self._deadline_ns
-        if deadline_ns is None or now < deadline_ns:
-            return
-        if not len(self._board):
-            self._deadline_ns = None
-        elif self._expiries == 0:
-            first_ns = self._first_overdue_ns()
-            if first_ns is not None and first_ns > now:
-                self._deadline_ns = first_ns
-            else:
-                self._expire(now)
-        elif now - deadline_ns > self._config.reorder_floor_ns and not self._granted_grace:
-            # This agent was late itself: reports may wait unread, and they come first.
-            self._granted_grace = True
-            self._deadline_ns = now + self._config.reorder_floor_ns
-        else:
-            self._time_out(now)
-
-    def _first_overdue_ns(self) -> int | None:
-        first_ns = self._detector.first_overdue_ns()
-        return None if first_ns is None else first_ns + self._config.reorder_floor_ns
-
-    def _expire(self, now: int) -> None:
-        self._granted_grace = False
-        self._expiries += 1
-        self._expired_ns = now
-        self._probe_wanted = True
-        self._deadline_ns = now + self._interval_ns()
-
-    def _interval_ns(self) -> int:
-        linear = self._config.linear_retries
-        beyond = max(0, self._expiries - linear)
-        return self._detector.rto_ns() * min(self._expiries, linear) << beyond
-
-    def _time_out(self, now: int) -> None:
-        if self._expiries >= self._config.linear_retries + self._config.exponential_retries:
-            self.failed = f"retries exhausted: {self._expiries} timeouts without progress"
-            return
-        # Reports have come since a packet should have arrived: it is lost. None has: the peer is silent, no path is to
-        # blame, and more than the oldest packet would only be more to wait for when it speaks again.
-        oldest: Sent | None = None
-        due_ns = now - self._detector.rto_ns()
-        for plane in range(self._planes):
-            for record in self._board.flying(plane):
-                if record.sent_ns > due_ns:
-                    break
-                if self._last_report_ns > record.sent_ns + self._detector.patience_ns(record.ev):
-                    self._lose(record, "timeout", now, blame=True)
-                elif oldest is None or record.sent_ns < oldest.sent_ns:
-                    oldest = record
-        if oldest is not None:
-            self._lose(oldest, "timeout", now, blame=False)
-        self._expire(now)
-
-    def _progress(self, now: int) -> None:
-        if not len(self._board):
-            self._deadline_ns = None
-            self._expiries = 0
-        elif self._expiries:
-            first_ns = self._first_overdue_ns()
-            probed_ns = now + self._detector.rtt_ns()  # no probe sooner than a round trip after the last
-            self._deadline_ns = probed_ns if first_ns is None else max(first_ns, probed_ns)
-            self._expiries = 0
+        for record, blame in self._timer.handle(now):
+            self._lose(record, "timeout", now, blame=blame)
+        self.failed = self.failed or self._timer.exhausted

@@ -14,15 +14,19 @@ from typing import Any, TypeVar
 
 from agents.memory import Region
 from agents.mrc.config import MrcConfig
+from agents.mrc.ev_set import path_of
 from agents.mrc.qp import MrcQueuePair
 from agents.nic import Nic, NicConfig
-from agents.transport import Event, Write
+from agents.transport import Event, ImmediateReceived, SendCompleted, Write
 from agents.wire import dscp, icrc
+from agents.wire import ev as ev_format
 from agents.wire.packet import Packet, parse
 from agents.wire.packet import Write as WriteBody
 
 US = 1000  # ns
 ONE_WAY_NS = 3 * US
+PACKET = 4096
+CONTENT = Random(1).randbytes(64 * PACKET)
 
 Rule = Callable[[int, Packet], list[int]]  # (sending host, packet) -> delays
 EventT = TypeVar("EventT", bound=Event)
@@ -127,3 +131,55 @@ class ScriptedPair:
     def sent(self, kind: type, host: int = 0) -> list[Packet]:
         """The packets with this kind of body that a host has sent."""
         return [packet for whose, packet in self.seen if whose == host and isinstance(packet.body, kind)]
+
+
+def dead_path(plane: int, uplink: int) -> Rule:
+    """One path loses everything, both ways."""
+    path = path_of(ev_format.make(plane, uplink))
+    return lambda host, packet: [] if path_of(packet.ev) == path else [ONE_WAY_NS]
+
+
+def lose_once(*numbers: int) -> Rule:
+    """Of all WRITE packets in the order of sending, lose these."""
+    serial = count()
+
+    def rule(host: int, packet: Packet) -> list[int]:
+        return [] if isinstance(packet.body, WriteBody) and next(serial) in numbers else [ONE_WAY_NS]
+
+    return rule
+
+
+def unequal_paths(seed: int) -> Rule:
+    """Each path keeps its packets in order, and has a delay of its own: up to four times that of another."""
+    rng = Random(seed)
+    delays = [ONE_WAY_NS + rng.randrange(10 * US) for _ in range(1 << 11)]
+    return lambda host, packet: [delays[path_of(packet.ev)]]
+
+
+def one_by_one() -> Rule:
+    """Packets arrive a microsecond after one another."""
+    serial = count()
+    return lambda host, packet: [ONE_WAY_NS + (next(serial) * US if host == 0 else 0)]
+
+
+def transfer(pair: ScriptedPair, size: int = len(CONTENT), *, for_ns: int = 10_000 * US) -> None:
+    """Host 0 writes `size` bytes, and they arrive once, and right."""
+    region = pair.nics[1].register_memory(size)
+    pair.post(CONTENT[:size], region, immediate=7)
+    pair.run(for_ns)
+    assert bytes(region.buffer) == CONTENT[:size]
+    assert len(pair.of_kind(SendCompleted)) == 1
+    assert [event.byte_count for event in pair.of_kind(ImmediateReceived, host=1)] == [size]
+
+
+def transfer_again(pair: ScriptedPair) -> None:
+    """Another message, to a region of its own; whatever happened before."""
+    region = pair.nics[1].register_memory(len(CONTENT))
+    pair.post(CONTENT, region)
+    pair.run()
+    assert bytes(region.buffer) == CONTENT and pair.qps[0].idle
+
+
+def dead_plane(plane: int) -> Rule:
+    """All paths of a plane lose everything, both ways."""
+    return lambda host, packet: [] if ev_format.plane_of(packet.ev) == plane else [ONE_WAY_NS]

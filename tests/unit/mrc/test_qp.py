@@ -8,7 +8,6 @@ from random import Random
 import pytest
 
 from agents.mrc.ev_set import path_of
-from agents.mrc.requester import Requester
 from agents.transport import (
     EvChanged,
     ImmediateReceived,
@@ -20,50 +19,21 @@ from agents.transport import (
     Write,
 )
 from agents.wire import ev as ev_format
-from agents.wire.headers import EndpointRequest, Nack, ReliabilityProbe, Sack
+from agents.wire.headers import EndpointRequest, Nack
 from agents.wire.packet import Packet
 from agents.wire.packet import Write as WriteBody
-from tests.unit.mrc.scripted import ONE_WAY_NS, US, Rule, ScriptedPair, on_time
-
-PACKET = 4096
-CONTENT = Random(1).randbytes(64 * PACKET)
-
-
-def dead_path(plane: int, uplink: int) -> Rule:
-    path = path_of(ev_format.make(plane, uplink))
-    return lambda host, packet: [] if path_of(packet.ev) == path else [ONE_WAY_NS]
-
-
-def lose_once(*numbers: int) -> Rule:
-    """Of all WRITE packets in the order of sending, lose these."""
-    count = iter(range(1 << 30))
-
-    def rule(host: int, packet: Packet) -> list[int]:
-        return [] if isinstance(packet.body, WriteBody) and next(count) in numbers else [ONE_WAY_NS]
-
-    return rule
-
-
-def unequal_paths(seed: int) -> Rule:
-    """Each path keeps its packets in order, and has a delay of its own: up to four times that of another."""
-    rng = Random(seed)
-    delays = [ONE_WAY_NS + rng.randrange(10 * US) for _ in range(1 << 11)]
-    return lambda host, packet: [delays[path_of(packet.ev)]]
-
-
-def one_by_one() -> Rule:
-    """Packets arrive a microsecond after one another."""
-    count = iter(range(1 << 30))
-    return lambda host, packet: [ONE_WAY_NS + (next(count) * US if host == 0 else 0)]
-
-
-def transfer(pair: ScriptedPair, size: int = len(CONTENT), *, for_ns: int = 10_000 * US) -> None:
-    region = pair.nics[1].register_memory(size)
-    pair.post(CONTENT[:size], region, immediate=7)
-    pair.run(for_ns)
-    assert bytes(region.buffer) == CONTENT[:size]
-    assert len(pair.of_kind(SendCompleted)) == 1
-    assert [event.byte_count for event in pair.of_kind(ImmediateReceived, host=1)] == [size]
+from tests.unit.mrc.scripted import (
+    CONTENT,
+    ONE_WAY_NS,
+    PACKET,
+    US,
+    ScriptedPair,
+    dead_plane,
+    lose_once,
+    transfer,
+    transfer_again,
+    unequal_paths,
+)
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, PACKET - 1, PACKET, PACKET + 1, 10 * PACKET + 5])
@@ -77,13 +47,6 @@ def test_psn_wraps(start_psn: int) -> None:
     for _ in range(3):
         transfer_again(pair)
     assert pair.qps[1].counters.packets_received == 3 * 64
-
-
-def transfer_again(pair: ScriptedPair) -> None:
-    region = pair.nics[1].register_memory(len(CONTENT))
-    pair.post(CONTENT, region)
-    pair.run()
-    assert bytes(region.buffer) == CONTENT and pair.qps[0].idle
 
 
 def test_without_faults_nothing_is_sent_twice_and_no_state_changes() -> None:
@@ -131,145 +94,6 @@ def test_a_late_copy_of_an_old_packet_writes_nothing() -> None:
     region.buffer[:] = bytes(PACKET)
     pair.run()
     assert pair.qps[1].counters.packets_duplicate == 1 and not any(region.buffer)
-
-
-class TestLoss:
-    def test_one_lost_packet_goes_again_on_another_path(self) -> None:
-        pair = ScriptedPair()
-        pair.rule = lose_once(5)
-        transfer(pair)
-        (lost,) = pair.of_kind(PacketLost)
-        (again,) = [packet for packet in pair.sent(WriteBody) if packet.retransmission]
-        assert again.psn == lost.psn and path_of(again.ev) != path_of(lost.ev)
-        assert pair.qps[0].counters.packets_retransmitted == 1
-
-    def test_a_retransmission_never_takes_the_path_that_lost_it_when_there_is_another(self) -> None:
-        pair = ScriptedPair(planes=1, t1s=2, retire_evs=False)
-        pair.rule = dead_path(0, 0)
-        transfer(pair)
-        again = [packet for packet in pair.sent(WriteBody) if packet.retransmission]
-        assert len(again) == 32 and {path_of(packet.ev) for packet in again} == {1}
-
-    def test_and_is_reported_at_once(self) -> None:
-        pair = ScriptedPair()
-        pair.rule = lose_once(5)
-        transfer(pair)
-        assert not pair.sent(ReliabilityProbe), "no timer is needed"
-
-    def test_a_report_that_was_overtaken_condemns_nobody(self) -> None:
-        pair = ScriptedPair(planes=1, t1s=2, start_psn=0, congestion="fixed", window_bytes=1 << 20)
-        region = pair.nics[1].register_memory(2 * len(CONTENT))
-        pair.rule = lambda host, packet: []
-        pair.post(2 * CONTENT, region)
-        pair.run(1)
-        evs = {packet.psn: packet.ev for packet in pair.sent(WriteBody)}
-        hole = next(psn for psn in evs if psn > 1 and evs[psn] != evs[1])
-        later = [psn for psn in evs if psn > 64 and evs[psn] == evs[hole]]
-        requester = pair.qps[0]._requester
-        bitmap = sum(1 << psn - 65 for psn in later[:2])
-        requester.on_sack(Sack(evs[later[0]], 0, bitmap, sack_offset=65), 6 * US)
-        requester.on_sack(Sack(0, 0xFFFFFF, 0, sack_offset=1), 6 * US)
-        assert requester._counters.packets_lost == 0
-        requester.on_sack(Sack(0, 0, 0, sack_offset=1), 6 * US)
-        assert requester._counters.packets_lost > 0
-
-    def test_its_ev_is_retired_at_once_and_comes_back_by_probes(self) -> None:
-        pair = ScriptedPair()
-        pair.rule = lose_once(5)
-        transfer(pair)
-        (lost,) = pair.of_kind(PacketLost)
-        changes = [(event.ev, event.old, event.new) for event in pair.of_kind(EvChanged)]
-        assert changes == [(lost.ev, "GOOD", "ASSUMED_BAD"), (lost.ev, "ASSUMED_BAD", "GOOD")]
-        assert len(pair.sent(EndpointRequest)) == 2
-
-    def test_a_lost_tail_is_found_by_a_probe_before_any_timeout(self) -> None:
-        pair = ScriptedPair()
-        pair.rule = lose_once(63)
-        transfer(pair)
-        assert [event.cause for event in pair.of_kind(PacketLost)] == ["overdue"]
-        assert len(pair.sent(ReliabilityProbe)) == 1
-
-    def test_lost_reports_cost_no_retransmission(self) -> None:
-        pair = ScriptedPair()
-        count = iter(range(1 << 30))
-        pair.rule = lambda host, packet: [] if isinstance(packet.body, Sack) and next(count) % 2 else [ONE_WAY_NS]
-        transfer(pair)
-        assert pair.qps[0].counters.packets_sent == 64
-
-    def test_reports_that_come_late_for_lost_ones_spoil_no_round_trip_time(self) -> None:
-        pair = ScriptedPair(planes=2)
-        transfer(pair)
-        pair.rule = lambda host, packet: [] if isinstance(packet.body, Sack) else [ONE_WAY_NS]
-        region = pair.nics[1].register_memory(len(CONTENT))
-        pair.post(CONTENT, region)
-        pair.run(100 * US)
-        pair.rule = on_time
-        pair.run()
-        assert pair.qps[0].idle
-        assert {info.rtt_ns for info in pair.qps[0].ev_map()} == {2 * ONE_WAY_NS}
-
-    def test_a_dead_path_is_used_no_more_until_it_answers(self) -> None:
-        pair = ScriptedPair()
-        pair.rule = dead_path(0, 2)
-        transfer(pair)
-        first_retired = len(pair.seen)
-        transfer_again(pair)
-        path = path_of(ev_format.make(0, 2))
-        later = [packet for host, packet in pair.seen[first_retired:] if host == 0 and path_of(packet.ev) == path]
-        assert later and all(isinstance(packet.body, EndpointRequest) for packet in later)
-        assert {info.state for info in pair.qps[0].ev_map() if path_of(info.ev) == path} == {"ASSUMED_BAD"}
-
-        pair.rule = on_time
-        pair.run()
-        assert pair.qps[0].ev_counts() == {"GOOD": 8}
-
-    def test_a_retired_path_leaves_its_plane_its_share(self) -> None:
-        pair = ScriptedPair()
-        pair.rule = dead_path(0, 2)
-        transfer(pair)
-        before = len(pair.sent(WriteBody))
-        for _ in range(5):
-            transfer_again(pair)
-        planes = Counter(ev_format.plane_of(packet.ev) for packet in pair.sent(WriteBody)[before:])
-        assert abs(planes[0] - planes[1]) <= 4
-
-    def test_with_retiring_off_the_path_stays_in_use_and_goes_on_losing(self) -> None:
-        pair = ScriptedPair(retire_evs=False)
-        pair.rule = dead_path(0, 2)
-        transfer(pair)
-        lost = len(pair.of_kind(PacketLost))
-        transfer_again(pair)
-        assert len(pair.of_kind(PacketLost)) > lost and not pair.of_kind(EvChanged)
-
-    def test_a_path_dead_one_way_only_for_reports(self) -> None:
-        pair = ScriptedPair()
-        dead = dead_path(1, 1)
-        pair.rule = lambda host, packet: dead(host, packet) if host == 1 else [ONE_WAY_NS]
-        transfer(pair)
-        assert pair.qps[0].counters.packets_lost == 0
-
-    def test_a_silent_peer_is_not_the_paths_fault(self) -> None:
-        pair = ScriptedPair()
-        region = pair.nics[1].register_memory(len(CONTENT))
-        pair.post(CONTENT, region)
-        pair.rule = lambda host, packet: []
-        pair.run(200 * US)
-        assert not pair.of_kind(EvChanged)
-        pair.rule = on_time
-        pair.run()
-        assert bytes(region.buffer) == CONTENT
-
-    def test_when_retries_end_the_queue_pair_fails_and_says_so_once(self) -> None:
-        pair = ScriptedPair(linear_retries=2, exponential_retries=2)
-        pair.rule = lambda host, packet: []
-        region = pair.nics[1].register_memory(PACKET)
-        pair.post(CONTENT[:PACKET], region)
-        pair.run()
-        (failed,) = pair.of_kind(QpFailed)
-        assert "retries exhausted" in failed.why
-        assert pair.nics[0].next_timer() is None
-        with pytest.raises(QpStateError, match="has failed"):
-            pair.post(CONTENT[:PACKET], region)
 
 
 class TestPorts:
@@ -354,62 +178,6 @@ def patience_ns(pair: ScriptedPair) -> int:
     return max(detector.patience_ns(ev) for ev in pair.qps[0]._evs if ev.plane == 0)
 
 
-def dead_plane(plane: int) -> Rule:
-    return lambda host, packet: [] if ev_format.plane_of(packet.ev) == plane else [ONE_WAY_NS]
-
-
-class TestReports:
-    def test_one_for_so_many_bytes(self) -> None:
-        pair = ScriptedPair(sack_threshold_bytes=8 * PACKET)
-        pair.rule = one_by_one()
-        transfer(pair)
-        assert len(pair.sent(Sack, host=1)) == 8
-
-    def test_the_last_packet_of_a_burst_asks_for_one(self) -> None:
-        pair = ScriptedPair()
-        transfer(pair, 3 * PACKET)
-        assert [packet.ack_request for packet in pair.sent(WriteBody)] == [False, False, True]
-        assert len(pair.sent(Sack, host=1)) == 1
-
-    def test_a_small_window_asks_for_one_whenever_it_closes(self) -> None:
-        pair = ScriptedPair(congestion="fixed", window_bytes=2 * PACKET)
-        transfer(pair)
-        assert not pair.sent(ReliabilityProbe), "no timer is needed"
-
-    def test_one_of_packets_that_were_never_sent_is_refused(self) -> None:
-        pair = ScriptedPair(start_psn=0)
-        requester = pair.qps[0]._requester
-        assert not requester.on_sack(Sack(0, 5), 0)
-        transfer(pair)
-        assert pair.qps[0].counters.bytes_acked == len(CONTENT)
-
-    def test_they_go_back_over_the_path_that_the_packet_came_by(self) -> None:
-        pair = ScriptedPair()
-        transfer(pair)
-        for packet in pair.sent(Sack, host=1):
-            assert isinstance(packet.body, Sack) and path_of(packet.ev) == path_of(packet.body.ev)
-
-    def test_but_not_over_one_that_is_out_of_use_here(self) -> None:
-        pair = ScriptedPair(planes=2)
-        pair.rule = one_by_one()
-        denied = pair.qps[1].ev_map()[0].ev
-        pair.qps[1].deny(denied, 0)
-        for _ in range(5):
-            transfer_again(pair)
-        used = {path_of(packet.ev) for packet in pair.sent(Sack, host=1)}
-        echoed = {path_of(packet.body.ev) for packet in pair.sent(Sack, host=1) if isinstance(packet.body, Sack)}
-        assert path_of(denied) in echoed and path_of(denied) not in used
-
-    def test_they_carry_the_senders_timestamp_and_the_ports(self) -> None:
-        pair = ScriptedPair(tick_ns=1)
-        pair.nics[1].set_port_up(1, False, 0)
-        transfer(pair, PACKET)
-        (write,), (report,) = pair.sent(WriteBody), pair.sent(Sack, host=1)
-        assert isinstance(write.body, WriteBody) and isinstance(report.body, Sack)
-        assert report.body.tx_timestamp == write.body.tx_timestamp
-        assert report.body.ports_down == 0b10
-
-
 class TestWindow:
     def test_no_more_flies_than_the_window(self) -> None:
         pair = ScriptedPair(congestion="fixed", window_bytes=10 * PACKET)
@@ -484,23 +252,6 @@ def test_denied_evs_are_not_used_and_not_probed() -> None:
     pair.qps[0].allow(denied, pair.now)
     transfer_again(pair)
     assert denied in {packet.ev for packet in pair.sent(WriteBody)}
-
-
-def test_a_late_wake_up_does_not_time_packets_out() -> None:
-    pair = ScriptedPair()
-    region = pair.nics[1].register_memory(len(CONTENT))
-    pair.post(CONTENT, region)
-    pair.rule = lambda host, packet: [300 * US]  # much later than the agent will sleep
-    pair.run(1)
-    requester = pair.qps[0]._requester
-    assert isinstance(requester, Requester)
-    for _ in range(2):  # the probe's expiry, then the first that could condemn
-        due = requester.next_timer()
-        assert due is not None
-        pair.now = due + 100 * US
-        pair.nics[0].handle_timer(pair.now)
-        list(pair.nics[0].datagrams_to_send(pair.now))
-    assert pair.qps[0].counters.packets_lost == 0
 
 
 def test_no_more_immediates_fly_than_the_peer_has_room_for() -> None:

@@ -1,0 +1,187 @@
+"""A queue pair that loses packets or reports: what is sent again when, and which path is blamed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from agents.mrc.ev_set import path_of
+from agents.mrc.requester import Requester
+from agents.transport import (
+    EvChanged,
+    PacketLost,
+    QpFailed,
+    QpStateError,
+)
+from agents.wire import ev as ev_format
+from agents.wire.headers import EndpointRequest, ReliabilityProbe, Sack
+from agents.wire.packet import Write as WriteBody
+from tests.unit.mrc.scripted import (
+    CONTENT,
+    ONE_WAY_NS,
+    PACKET,
+    US,
+    ScriptedPair,
+    dead_path,
+    lose_once,
+    on_time,
+    transfer,
+    transfer_again,
+)
+
+
+class TestLoss:
+    def test_one_lost_packet_goes_again_on_another_path(self) -> None:
+        pair = ScriptedPair()
+        pair.rule = lose_once(5)
+        transfer(pair)
+        (lost,) = pair.of_kind(PacketLost)
+        (again,) = [packet for packet in pair.sent(WriteBody) if packet.retransmission]
+        assert again.psn == lost.psn and path_of(again.ev) != path_of(lost.ev)
+        assert pair.qps[0].counters.packets_retransmitted == 1
+
+    def test_a_retransmission_never_takes_the_path_that_lost_it_when_there_is_another(self) -> None:
+        pair = ScriptedPair(planes=1, t1s=2, retire_evs=False)
+        pair.rule = dead_path(0, 0)
+        transfer(pair)
+        again = [packet for packet in pair.sent(WriteBody) if packet.retransmission]
+        assert len(again) == 32 and {path_of(packet.ev) for packet in again} == {1}
+
+    def test_and_is_reported_at_once(self) -> None:
+        pair = ScriptedPair()
+        pair.rule = lose_once(5)
+        transfer(pair)
+        assert not pair.sent(ReliabilityProbe), "no timer is needed"
+
+    def test_a_report_that_was_overtaken_condemns_nobody(self) -> None:
+        pair = ScriptedPair(planes=1, t1s=2, start_psn=0, congestion="fixed", window_bytes=1 << 20)
+        region = pair.nics[1].register_memory(2 * len(CONTENT))
+        pair.rule = lambda host, packet: []
+        pair.post(2 * CONTENT, region)
+        pair.run(1)
+        evs = {packet.psn: packet.ev for packet in pair.sent(WriteBody)}
+        hole = next(psn for psn in evs if psn > 1 and evs[psn] != evs[1])
+        later = [psn for psn in evs if psn > 64 and evs[psn] == evs[hole]]
+        requester = pair.qps[0]._requester
+        bitmap = sum(1 << psn - 65 for psn in later[:2])
+        requester.on_sack(Sack(evs[later[0]], 0, bitmap, sack_offset=65), 6 * US)
+        requester.on_sack(Sack(0, 0xFFFFFF, 0, sack_offset=1), 6 * US)
+        assert requester._counters.packets_lost == 0
+        requester.on_sack(Sack(0, 0, 0, sack_offset=1), 6 * US)
+        assert requester._counters.packets_lost > 0
+
+    def test_its_ev_is_retired_at_once_and_comes_back_by_probes(self) -> None:
+        pair = ScriptedPair()
+        pair.rule = lose_once(5)
+        transfer(pair)
+        (lost,) = pair.of_kind(PacketLost)
+        changes = [(event.ev, event.old, event.new) for event in pair.of_kind(EvChanged)]
+        assert changes == [(lost.ev, "GOOD", "ASSUMED_BAD"), (lost.ev, "ASSUMED_BAD", "GOOD")]
+        assert len(pair.sent(EndpointRequest)) == 2
+
+    def test_a_lost_tail_is_found_by_a_probe_before_any_timeout(self) -> None:
+        pair = ScriptedPair()
+        pair.rule = lose_once(63)
+        transfer(pair)
+        assert [event.cause for event in pair.of_kind(PacketLost)] == ["overdue"]
+        assert len(pair.sent(ReliabilityProbe)) == 1
+
+    def test_lost_reports_cost_no_retransmission(self) -> None:
+        pair = ScriptedPair()
+        count = iter(range(1 << 30))
+        pair.rule = lambda host, packet: [] if isinstance(packet.body, Sack) and next(count) % 2 else [ONE_WAY_NS]
+        transfer(pair)
+        assert pair.qps[0].counters.packets_sent == 64
+
+    def test_reports_that_come_late_for_lost_ones_spoil_no_round_trip_time(self) -> None:
+        pair = ScriptedPair(planes=2)
+        transfer(pair)
+        pair.rule = lambda host, packet: [] if isinstance(packet.body, Sack) else [ONE_WAY_NS]
+        region = pair.nics[1].register_memory(len(CONTENT))
+        pair.post(CONTENT, region)
+        pair.run(100 * US)
+        pair.rule = on_time
+        pair.run()
+        assert pair.qps[0].idle
+        assert {info.rtt_ns for info in pair.qps[0].ev_map()} == {2 * ONE_WAY_NS}
+
+    def test_a_dead_path_is_used_no_more_until_it_answers(self) -> None:
+        pair = ScriptedPair()
+        pair.rule = dead_path(0, 2)
+        transfer(pair)
+        first_retired = len(pair.seen)
+        transfer_again(pair)
+        path = path_of(ev_format.make(0, 2))
+        later = [packet for host, packet in pair.seen[first_retired:] if host == 0 and path_of(packet.ev) == path]
+        assert later and all(isinstance(packet.body, EndpointRequest) for packet in later)
+        assert {info.state for info in pair.qps[0].ev_map() if path_of(info.ev) == path} == {"ASSUMED_BAD"}
+
+        pair.rule = on_time
+        pair.run()
+        assert pair.qps[0].ev_counts() == {"GOOD": 8}
+
+    def test_a_retired_path_leaves_its_plane_its_share(self) -> None:
+        pair = ScriptedPair()
+        pair.rule = dead_path(0, 2)
+        transfer(pair)
+        before = len(pair.sent(WriteBody))
+        for _ in range(5):
+            transfer_again(pair)
+        planes = Counter(ev_format.plane_of(packet.ev) for packet in pair.sent(WriteBody)[before:])
+        assert abs(planes[0] - planes[1]) <= 4
+
+    def test_with_retiring_off_the_path_stays_in_use_and_goes_on_losing(self) -> None:
+        pair = ScriptedPair(retire_evs=False)
+        pair.rule = dead_path(0, 2)
+        transfer(pair)
+        lost = len(pair.of_kind(PacketLost))
+        transfer_again(pair)
+        assert len(pair.of_kind(PacketLost)) > lost and not pair.of_kind(EvChanged)
+
+    def test_a_path_dead_one_way_only_for_reports(self) -> None:
+        pair = ScriptedPair()
+        dead = dead_path(1, 1)
+        pair.rule = lambda host, packet: dead(host, packet) if host == 1 else [ONE_WAY_NS]
+        transfer(pair)
+        assert pair.qps[0].counters.packets_lost == 0
+
+    def test_a_silent_peer_is_not_the_paths_fault(self) -> None:
+        pair = ScriptedPair()
+        region = pair.nics[1].register_memory(len(CONTENT))
+        pair.post(CONTENT, region)
+        pair.rule = lambda host, packet: []
+        pair.run(200 * US)
+        assert not pair.of_kind(EvChanged)
+        pair.rule = on_time
+        pair.run()
+        assert bytes(region.buffer) == CONTENT
+
+    def test_when_retries_end_the_queue_pair_fails_and_says_so_once(self) -> None:
+        pair = ScriptedPair(linear_retries=2, exponential_retries=2)
+        pair.rule = lambda host, packet: []
+        region = pair.nics[1].register_memory(PACKET)
+        pair.post(CONTENT[:PACKET], region)
+        pair.run()
+        (failed,) = pair.of_kind(QpFailed)
+        assert "retries exhausted" in failed.why
+        assert pair.nics[0].next_timer() is None
+        with pytest.raises(QpStateError, match="has failed"):
+            pair.post(CONTENT[:PACKET], region)
+
+
+def test_a_late_wake_up_does_not_time_packets_out() -> None:
+    pair = ScriptedPair()
+    region = pair.nics[1].register_memory(len(CONTENT))
+    pair.post(CONTENT, region)
+    pair.rule = lambda host, packet: [300 * US]  # much later than the agent will sleep
+    pair.run(1)
+    requester = pair.qps[0]._requester
+    assert isinstance(requester, Requester)
+    for _ in range(2):  # the probe's expiry, then the first that could condemn
+        due = requester.next_timer()
+        assert due is not None
+        pair.now = due + 100 * US
+        pair.nics[0].handle_timer(pair.now)
+        list(pair.nics[0].datagrams_to_send(pair.now))
+    assert pair.qps[0].counters.packets_lost == 0
