@@ -30,7 +30,7 @@ MIN_KERNEL = (6, 1)  # the first with the NEXT-CSID flavour of End
 MIN_FREE_MB = 512  # the demo's agents and a report
 MIN_OPEN_FILES = 1024
 
-REQUIRED_MODULES = ("click", "jinja2", "mininet", "pydantic", "pyroute2", "rich", "yaml")
+REQUIRED_MODULES = ("click", "jinja2", "mininet", "pydantic", "rich", "yaml")
 OPTIONAL_MODULES = {"isal": "fast checksums", "matplotlib": "figures in reports"}
 
 NEW_KERNEL = "boot a kernel of 6.1 or later with SRv6 (Debian 12, Ubuntu 24.04, or later)"

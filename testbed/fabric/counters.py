@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-from pyroute2.netlink.rtnl.tcmsg import tcmsg
-
-from testbed.fabric import messages, srv6
+from testbed.fabric import messages, rtnl, srv6
+from testbed.fabric.attributes import as_int, as_text, pick
 from testbed.fabric.netlink import Kernel, RtSocket
 from testbed.fabric.plan import CONTROL_LEAF, DATA_LEAF
 from testbed.topology.clos import SID_DEVICE, Port
@@ -44,16 +42,13 @@ def sid_counters(kernel: Kernel, nodes: Iterable[str]) -> dict[str, int]:
     return {name: _sid_packets(kernel[name]) for name in nodes}
 
 
-def _sid_packets(socket: RtSocket) -> int:
+def _sid_packets(kernel: RtSocket) -> int:
     packets = 0
-    device = ifinfmsg(socket.ask(messages.link_named(SID_DEVICE)))
-    device.decode()
-    for data in socket.dump(messages.routes_of(device["index"])):
-        message = srv6.Srv6Route(data)
-        message.decode()
-        if message.get_attr("RTA_ENCAP_TYPE") == srv6.LWTUNNEL_ENCAP_SEG6_LOCAL:
-            counters = message.get_attr("RTA_ENCAP").get_attr("SEG6_LOCAL_COUNTERS")
-            packets += counters.get_attr("SEG6_LOCAL_CNT_PACKETS") if counters is not None else 0
+    _, _, ifindex, _, _ = rtnl.IFINFOMSG.unpack_from(kernel.ask(messages.link_named(SID_DEVICE)), rtnl.NLMSGHDR.size)
+    for data in kernel.dump(messages.routes_of(ifindex)):
+        values = pick(data, rtnl.NLMSGHDR.size + rtnl.RTMSG.size)
+        if as_int(values.get(rtnl.RTA_ENCAP_TYPE, b"")) == rtnl.LWTUNNEL_ENCAP_SEG6_LOCAL:
+            packets += srv6.read_packets(values[rtnl.RTA_ENCAP])
     return packets
 
 
@@ -62,29 +57,32 @@ def port_stats(kernel: Kernel, nodes: Iterable[str]) -> dict[tuple[str, str], Po
     return {(name, port): stats for name in nodes for port, stats in _node_stats(kernel[name])}
 
 
-def _node_stats(socket: RtSocket) -> Iterable[tuple[str, PortStats]]:
+def _node_stats(kernel: RtSocket) -> Iterable[tuple[str, PortStats]]:
     queues = {}
-    for data in socket.dump(messages.QDISCS):
-        message = tcmsg(data)
-        message.decode()
-        stats = message.get_attr("TCA_STATS2")
-        basic, queue = stats.get_attr("TCA_STATS_BASIC"), stats.get_attr("TCA_STATS_QUEUE")
-        queues[message["index"], message["handle"]] = QueueStats(
-            basic["packets"], basic["bytes"], queue["drops"], queue["backlog"]
-        )
-    for data in socket.dump(messages.LINKS):
-        message = ifinfmsg(data)
-        message.decode()
-        ifindex = message["index"]
+    for data in kernel.dump(messages.QDISCS):
+        _, ifindex, handle, _, _ = rtnl.TCMSG.unpack_from(data, rtnl.NLMSGHDR.size)
+        stats = pick(pick(data, rtnl.NLMSGHDR.size + rtnl.TCMSG.size)[rtnl.TCA_STATS2])
+        sent_bytes, packets = rtnl.GNET_STATS_BASIC.unpack_from(stats[rtnl.TCA_STATS_BASIC])
+        _, backlog_bytes, drops, _, _ = rtnl.GNET_STATS_QUEUE.unpack_from(stats[rtnl.TCA_STATS_QUEUE])
+        queues[ifindex, handle] = QueueStats(packets, sent_bytes, drops, backlog_bytes)
+    for data in kernel.dump(messages.LINKS):
+        _, _, ifindex, _, _ = rtnl.IFINFOMSG.unpack_from(data, rtnl.NLMSGHDR.size)
         if (ifindex, DATA_LEAF) in queues:
-            stats = message.get_attr("IFLA_STATS64")
-            moved = stats["tx_packets"], stats["tx_bytes"], stats["rx_packets"], stats["rx_bytes"]
+            values = pick(data, rtnl.NLMSGHDR.size + rtnl.IFINFOMSG.size)
+            rx_packets, tx_packets, rx_bytes, tx_bytes = rtnl.RTNL_LINK_STATS64.unpack_from(values[rtnl.IFLA_STATS64])
             leaves = queues[ifindex, DATA_LEAF], queues[ifindex, CONTROL_LEAF]
-            yield message.get_attr("IFLA_IFNAME"), PortStats(*moved, *leaves)
+            name = as_text(values[rtnl.IFLA_IFNAME])
+            yield name, PortStats(tx_packets, tx_bytes, rx_packets, rx_bytes, *leaves)
 
 
 def carrier(kernel: Kernel, port: Port) -> bool:
     """Is the link of a port up, at both ends?"""
-    message = ifinfmsg(kernel[port.node].ask(messages.link_named(port.name)))
-    message.decode()
-    return bool(message["flags"] & messages.IFF_LOWER_UP)
+    answer = kernel[port.node].ask(messages.link_named(port.name))
+    _, _, _, flags, _ = rtnl.IFINFOMSG.unpack_from(answer, rtnl.NLMSGHDR.size)
+    return bool(flags & rtnl.IFF_LOWER_UP)
+
+
+def working(kernel: Kernel, port: Port) -> bool:
+    """Does the port send? The kernel puts its queue to work a moment after the carrier came; before, packets vanish."""
+    values = pick(kernel[port.node].ask(messages.link_named(port.name)), rtnl.NLMSGHDR.size + rtnl.IFINFOMSG.size)
+    return as_int(values[rtnl.IFLA_OPERSTATE]) == rtnl.IF_OPER_UP

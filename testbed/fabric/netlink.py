@@ -1,8 +1,7 @@
 """rtnetlink to many namespaces, fast: one raw socket in each, whole batches of requests, errors that name the object.
 
-Messages are pyroute2's classes (made in `messages`); pyroute2's own sockets are not used, because they cost a thread
-or process and a round trip per request. Answers are matched by sequence number. The kernel's own words (extended ack)
-are part of the error.
+Messages are made in `messages`. Answers are matched by sequence number. The kernel's own words (extended ack) are part
+of the error.
 """
 
 from __future__ import annotations
@@ -11,10 +10,11 @@ import os
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from testbed.fabric import netns
 from testbed.fabric.plan import namespace_name
+from testbed.fabric.rtnl import NLMSGHDR
 from testbed.topology.errors import MrclabError
 
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
@@ -25,7 +25,8 @@ _NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK = 10, 11, 12
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _NLM_F_DUMP_INTR, _NLM_F_ACK_TLVS = 0x10, 0x200
 _ERROR_MESSAGE_ATTRIBUTE = 1
-_HEADER = struct.Struct("=IHHII")
+_HEADER = NLMSGHDR
+_SEQUENCE, _SEQUENCE_AT = struct.Struct("=I"), 8
 
 _BATCH = 64  # requests in flight per socket: their acknowledgements fit the receive buffer by far
 _RECEIVE_BYTES = 1 << 20
@@ -41,13 +42,12 @@ class KernelError(MrclabError):
         self.number = number
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One encoded message, what it is about (for error messages), and which errno are no failure."""
 
     message: bytes
     about: str
-    tolerated: frozenset[int] = field(default=frozenset())
+    tolerated: frozenset[int] = frozenset()
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
@@ -98,11 +98,11 @@ class RtSocket:
 
     def _send_batch(self, requests: Sequence[Request]) -> list[KernelError]:
         waiting: dict[int, Request] = {}
-        buffer = bytearray()
+        stamped = []
         for request in requests:
-            buffer += self._stamped(request)
+            stamped.append(self._stamped(request))
             waiting[self._sequence] = request
-        self._socket.send(buffer)
+        self._socket.send(b"".join(stamped))
         failures = []
         while waiting:
             for kind, flags, sequence, message in _messages(self._socket.recv(_RECEIVE_BYTES)):
@@ -119,9 +119,8 @@ class RtSocket:
 
     def _stamped(self, request: Request) -> bytes:
         self._sequence += 1
-        message = bytearray(request.message)
-        struct.pack_into("=I", message, 8, self._sequence)
-        return bytes(message)
+        message = request.message
+        return message[:_SEQUENCE_AT] + _SEQUENCE.pack(self._sequence) + message[_SEQUENCE_AT + _SEQUENCE.size :]
 
     def ask(self, request: Request) -> bytes:
         """The one message that answers a request for one object. Raises KernelError when there is no such object."""

@@ -6,16 +6,15 @@ A port without carrier keeps its routes, so carrier is not part of this state.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from functools import cache
+from operator import attrgetter
+from typing import Any, Literal, TypeVar
 
-from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-from pyroute2.netlink.rtnl.ndmsg import ndmsg
-from pyroute2.netlink.rtnl.tcmsg import tcmsg
-
-from testbed.fabric import messages, netns, srv6
+from testbed.fabric import messages, netns, rtnl, srv6
+from testbed.fabric.attributes import as_int, as_text, pick
 from testbed.fabric.netlink import Kernel, RtSocket
 from testbed.fabric.plan import (
     ROOT_HANDLE,
@@ -35,7 +34,6 @@ from testbed.fabric.plan import (
 from testbed.fabric.portmap import PortMap
 from testbed.topology.port_settings import PortSettings
 
-_PROTOCOL_KERNEL = 2
 _LOOPBACK = 1
 _ACTIONS = {srv6.ACTION_END: "End", srv6.ACTION_END_DT6: "End.DT6"}
 
@@ -55,121 +53,137 @@ _IDENTITY = {
 }
 
 
-def _decoded(kind: type, data: bytes) -> Any:
-    message = kind(data)
-    message.decode()
-    return message
+# Where the attributes begin in a message of each kind, after its two headers.
+_AFTER_IFINFOMSG = rtnl.NLMSGHDR.size + rtnl.IFINFOMSG.size
+_AFTER_IFADDRMSG = rtnl.NLMSGHDR.size + rtnl.IFADDRMSG.size
+_AFTER_NDMSG = rtnl.NLMSGHDR.size + rtnl.NDMSG.size
+_AFTER_RTMSG = rtnl.NLMSGHDR.size + rtnl.RTMSG.size
+_AFTER_TCMSG = rtnl.NLMSGHDR.size + rtnl.TCMSG.size
 
 
-def _interfaces(socket: RtSocket) -> list[Interface]:
+def _text(address: bytes) -> str:
+    return socket.inet_ntop(socket.AF_INET6, address)
+
+
+def _interfaces(kernel: RtSocket) -> list[Interface]:
     found = []
-    for data in socket.dump(messages.LINKS):
-        message = _decoded(ifinfmsg, data)
-        info = message.get_attr("IFLA_LINKINFO")
-        kind = info.get_attr("IFLA_INFO_KIND") if info is not None else None
+    for data in kernel.dump(messages.LINKS_WITHOUT_STATISTICS):
+        _, _, ifindex, flags, _ = rtnl.IFINFOMSG.unpack_from(data, rtnl.NLMSGHDR.size)
+        values = pick(data, _AFTER_IFINFOMSG)
+        kind = pick(values.get(rtnl.IFLA_LINKINFO, b"")).get(rtnl.IFLA_INFO_KIND, b"loopback")
         found.append(
             Interface(
-                device=message.get_attr("IFLA_IFNAME"),
-                ifindex=message["index"],
-                kind=kind or "loopback",
-                mac=message.get_attr("IFLA_ADDRESS"),
-                mtu=message.get_attr("IFLA_MTU"),
-                peer_ifindex=message.get_attr("IFLA_LINK") if kind == "veth" else None,
-                up=bool(message["flags"] & messages.IFF_UP),
+                device=as_text(values[rtnl.IFLA_IFNAME]),
+                ifindex=ifindex,
+                kind=as_text(kind),  # type: ignore[arg-type]
+                mac=values[rtnl.IFLA_ADDRESS].hex(":"),
+                mtu=as_int(values[rtnl.IFLA_MTU]),
+                peer_ifindex=as_int(values[rtnl.IFLA_LINK]) if kind == _VETH else None,
+                up=bool(flags & rtnl.IFF_UP),
             )
         )
     return found
 
 
-def _addresses(socket: RtSocket, device: Callable[[int], str]) -> Iterable[Address]:
-    for data in socket.dump(messages.ADDRESSES):
-        message = _decoded(ifaddrmsg, data)
-        if message["index"] != _LOOPBACK:
-            yield Address(device(message["index"]), f"{message.get_attr('IFA_ADDRESS')}/{message['prefixlen']}")
+_VETH = b"veth\0"
 
 
-def _neighbours(socket: RtSocket, device: Callable[[int], str]) -> Iterable[Neighbour]:
-    for data in socket.dump(messages.NEIGHBOURS):
-        message = _decoded(ndmsg, data)
-        if message["state"] == messages.NUD_PERMANENT:
-            yield Neighbour(device(message["ifindex"]), message.get_attr("NDA_DST"), message.get_attr("NDA_LLADDR"))
+def _addresses(kernel: RtSocket, device: Callable[[int], str]) -> Iterable[Address]:
+    for data in kernel.dump(messages.ADDRESSES):
+        _, length, _, _, ifindex = rtnl.IFADDRMSG.unpack_from(data, rtnl.NLMSGHDR.size)
+        if ifindex != _LOOPBACK:
+            yield Address(device(ifindex), f"{_text(pick(data, _AFTER_IFADDRMSG)[rtnl.IFA_ADDRESS])}/{length}")
 
 
-def _routes(socket: RtSocket, device: Callable[[int], str]) -> Iterable[Route | Sid]:
-    for data in socket.dump(messages.ROUTES):
-        message = _decoded(srv6.Srv6Route, data)
-        if message["table"] == messages.TABLE_MAIN and message["proto"] != _PROTOCOL_KERNEL:
-            yield _route(message, device)
+def _neighbours(kernel: RtSocket, device: Callable[[int], str]) -> Iterable[Neighbour]:
+    for data in kernel.dump(messages.NEIGHBOURS):
+        _, ifindex, state, _, _ = rtnl.NDMSG.unpack_from(data, rtnl.NLMSGHDR.size)
+        if state == rtnl.NUD_PERMANENT:
+            values = pick(data, _AFTER_NDMSG)
+            yield Neighbour(device(ifindex), _text(values[rtnl.NDA_DST]), values[rtnl.NDA_LLADDR].hex(":"))
 
 
-def _route(message: Any, device: Callable[[int], str]) -> Route | Sid:
-    dst = f"{message.get_attr('RTA_DST') or '::'}/{message['dst_len']}"
-    if message["type"] == messages.TYPE_BLACKHOLE:
+def _routes(kernel: RtSocket, device: Callable[[int], str]) -> Iterable[Route | Sid]:
+    for data in kernel.dump(messages.ROUTES):
+        _, length, _, _, table, protocol, _, kind, _ = rtnl.RTMSG.unpack_from(data, rtnl.NLMSGHDR.size)
+        if table == rtnl.RT_TABLE_MAIN and protocol != rtnl.RTPROT_KERNEL:
+            yield _route(length, kind, pick(data, _AFTER_RTMSG), device)
+
+
+def _route(length: int, kind: int, values: dict[int, bytes], device: Callable[[int], str]) -> Route | Sid:
+    dst = f"{_text(values[rtnl.RTA_DST]) if length else '::'}/{length}"
+    if kind == rtnl.RTN_BLACKHOLE:
         return Route(dst, "", kind="blackhole")
-    name = device(message.get_attr("RTA_OIF"))
-    encapsulation = message.get_attr("RTA_ENCAP_TYPE")
-    if encapsulation == srv6.LWTUNNEL_ENCAP_SEG6_LOCAL:
-        return _sid(dst, name, message.get_attr("RTA_ENCAP"))
+    name = device(as_int(values[rtnl.RTA_OIF]))
+    encapsulation = as_int(values.get(rtnl.RTA_ENCAP_TYPE, b""))
+    if encapsulation == rtnl.LWTUNNEL_ENCAP_SEG6_LOCAL:
+        return _sid(dst, name, values[rtnl.RTA_ENCAP])
     segment = ""
-    if encapsulation == srv6.LWTUNNEL_ENCAP_SEG6:
-        mode, segment = srv6.read_segment(message.get_attr("RTA_ENCAP").get_attr("SEG6_IPTUNNEL_SRH"))
+    if encapsulation == rtnl.LWTUNNEL_ENCAP_SEG6:
+        mode, segment = srv6.read_segment(values[rtnl.RTA_ENCAP])
         if mode != srv6.MODE_ENCAP_REDUCED:
             segment += f" (mode {mode})"
-    return Route(dst, name, message.get_attr("RTA_GATEWAY") or "", segment=segment)
+    via = _text(values[rtnl.RTA_GATEWAY]) if rtnl.RTA_GATEWAY in values else ""
+    return Route(dst, name, via, segment=segment)
 
 
-def _sid(dst: str, device: str, local: Any) -> Sid:
-    action = _ACTIONS.get(local.get_attr("SEG6_LOCAL_ACTION"), "other")
-    flavours = local.get_attr("SEG6_LOCAL_FLAVORS")
-    if action == "End" and not (flavours and flavours.get_attr("SEG6_LOCAL_FLV_OPERATION") & srv6.FLAVOUR_NEXT_CSID):
+def _sid(dst: str, device: str, local: bytes) -> Sid:
+    number, flavours, table = srv6.read_action(local)
+    action = _ACTIONS.get(number, "other")
+    if action == "End" and not flavours & srv6.FLAVOUR_NEXT_CSID:
         action = "End without NEXT-CSID"
-    return Sid(dst, device, action, local.get_attr("SEG6_LOCAL_TABLE") or 0)  # type: ignore[arg-type]
+    return Sid(dst, device, action, table)  # type: ignore[arg-type]
 
 
-def _qdiscs(socket: RtSocket, device: Callable[[int], str]) -> Iterable[Qdisc]:
-    for data in socket.dump(messages.QDISCS):
-        message = _decoded(tcmsg, data)
-        if message["handle"] == 0:  # the kernel's own default
+def _qdiscs(kernel: RtSocket, device: Callable[[int], str]) -> Iterable[Qdisc]:
+    for data in kernel.dump(messages.QDISCS):
+        _, ifindex, handle, parent, _ = rtnl.TCMSG.unpack_from(data, rtnl.NLMSGHDR.size)
+        if handle == 0:  # the kernel's own default
             continue
-        kind, options = message.get_attr("TCA_KIND"), message.get_attr("TCA_OPTIONS")
-        yield Qdisc(
-            device(message["index"]),
-            kind,
-            message["handle"],
-            message["parent"],
-            limit_bytes=options["limit"] if kind == "bfifo" else 0,
-            default_class=options.get_attr("TCA_HTB_INIT")["defcls"] if kind == "htb" else 0,
-            size_table=message.get_attr("TCA_STAB") is not None,
-            delay_ns=options["delay"] * TICK_NS if kind == "netem" else 0,
-            jitter_ns=options["jitter"] * TICK_NS if kind == "netem" else 0,
-        )
+        values = pick(data, _AFTER_TCMSG)
+        kind = as_text(values[rtnl.TCA_KIND])
+        options = _qdisc_options(kind, values.get(rtnl.TCA_OPTIONS, b""), rtnl.TCA_STAB in values)
+        yield Qdisc(device(ifindex), kind, handle, parent, *options)  # type: ignore[arg-type]
 
 
-def _classes(socket: RtSocket, name: str, ifindex: int) -> Iterable[HtbClass]:
-    for data in socket.dump(messages.classes_of(ifindex)):
-        message = _decoded(tcmsg, data)
-        options = message.get_attr("TCA_OPTIONS")
-        values = options.get_attr("TCA_HTB_PARMS")
-        yield HtbClass(
-            name,
-            message["handle"],
-            # a class on top has no parent class; the kernel then says "root"
-            ROOT_HANDLE if message["parent"] == 0xFFFFFFFF else message["parent"],
-            values["prio"],
-            8 * (options.get_attr("TCA_HTB_RATE64") or values["rate"]),
-            8 * (options.get_attr("TCA_HTB_CEIL64") or values["ceil"]),
-            values["buffer"] * TICK_NS,
-            values["cbuffer"] * TICK_NS,
-            values["quantum"],
-        )
+@cache
+def _qdisc_options(kind: str, options: bytes, size_table: bool) -> tuple[int, int, bool, int, int]:
+    """The last fields of a Qdisc. Like those of classes, they are the same at all ports of a kind."""
+    limit = default = delay = jitter = 0
+    if kind == "bfifo":
+        (limit,) = rtnl.TC_FIFO_QOPT.unpack_from(options)
+    elif kind == "htb":
+        _, _, default, _, _ = rtnl.TC_HTB_GLOB.unpack_from(pick(options)[rtnl.TCA_HTB_INIT])
+    elif kind == "netem":
+        delay, _, _, _, _, jitter = rtnl.TC_NETEM_QOPT.unpack_from(options)
+    return limit, default, size_table, delay * TICK_NS, jitter * TICK_NS
 
 
-def _filters(socket: RtSocket, name: str, ifindex: int, hook: Literal["ingress", "egress"]) -> Iterable[Filter]:
-    for data in socket.dump(messages.filters_of(ifindex, messages.CLSACT_HOOKS[hook])):
-        message = _decoded(tcmsg, data)
-        options = message.get_attr("TCA_OPTIONS")
-        if options is not None and message.get_attr("TCA_KIND") == "bpf":
-            yield Filter(name, hook, options.get_attr("TCA_BPF_NAME"))
+def _classes(kernel: RtSocket, name: str, ifindex: int) -> Iterable[HtbClass]:
+    for data in kernel.dump(messages.classes_of(ifindex)):
+        _, _, handle, parent, _ = rtnl.TCMSG.unpack_from(data, rtnl.NLMSGHDR.size)
+        # a class on top has no parent class; the kernel then says "root"
+        above = ROOT_HANDLE if parent == 0xFFFFFFFF else parent
+        yield HtbClass(name, handle, above, *_class_options(pick(data, _AFTER_TCMSG)[rtnl.TCA_OPTIONS]))
+
+
+@cache
+def _class_options(options: bytes) -> tuple[int, int, int, int, int, int]:
+    """The last fields of an HtbClass."""
+    values = pick(options)
+    rate, ceil, burst, ceil_burst, quantum, _, priority = rtnl.TC_HTB_OPT.unpack_from(values[rtnl.TCA_HTB_PARMS])
+    rate_bps, ceil_bps = (
+        8 * (as_int(values.get(number, b"")) or rtnl.TC_RATESPEC.unpack(spec)[-1])
+        for number, spec in ((rtnl.TCA_HTB_RATE64, rate), (rtnl.TCA_HTB_CEIL64, ceil))
+    )
+    return priority, rate_bps, ceil_bps, burst * TICK_NS, ceil_burst * TICK_NS, quantum
+
+
+def _filters(kernel: RtSocket, name: str, ifindex: int, hook: Literal["ingress", "egress"]) -> Iterable[Filter]:
+    for data in kernel.dump(messages.filters_of(ifindex, messages.CLSACT_HOOKS[hook])):
+        values = pick(data, _AFTER_TCMSG)
+        if rtnl.TCA_OPTIONS in values and values[rtnl.TCA_KIND] == b"bpf\0":
+            yield Filter(name, hook, as_text(pick(values[rtnl.TCA_OPTIONS])[rtnl.TCA_BPF_NAME]))
 
 
 def node(kernel: Kernel, name: str, sysctls: Iterable[str] = (), ports: PortMap | None = None) -> NodePlan:
@@ -177,39 +191,53 @@ def node(kernel: Kernel, name: str, sysctls: Iterable[str] = (), ports: PortMap 
 
     Of sysctls those named; what its ports do with packets only with the lab's port map.
     """
-    socket = kernel[name]
+    opened = kernel[name]
     namespace = namespace_name(kernel.lab, name)
-    interfaces = _interfaces(socket)
+    interfaces = _interfaces(opened)
     names = {item.ifindex: item.device for item in interfaces}
 
     def device(ifindex: int) -> str:
         return names.get(ifindex, f"ifindex {ifindex}")
 
-    routes = list(_routes(socket, device))
-    qdiscs = list(_qdiscs(socket, device))
+    routes = list(_routes(opened, device))
+    qdiscs = list(_qdiscs(opened, device))
     with_kind = {(item.device, item.kind) for item in qdiscs}
     classes: list[HtbClass] = []
     filters: list[Filter] = []
     for item in interfaces:
         if (item.device, "htb") in with_kind:
-            classes += _classes(socket, item.device, item.ifindex)
+            classes += _classes(opened, item.device, item.ifindex)
         if (item.device, "clsact") in with_kind:
-            filters += _filters(socket, item.device, item.ifindex, "ingress")
-            filters += _filters(socket, item.device, item.ifindex, "egress")
+            filters += _filters(opened, item.device, item.ifindex, "ingress")
+            filters += _filters(opened, item.device, item.ifindex, "egress")
     return NodePlan(
         node=name,
         namespace=namespace,
         sysctls=netns.read_sysctls(namespace, list(sysctls)),
-        interfaces=tuple(sorted(interfaces, key=lambda item: item.ifindex)),
-        addresses=tuple(sorted(_addresses(socket, device))),
-        neighbours=tuple(sorted(_neighbours(socket, device))),
-        routes=tuple(sorted(item for item in routes if isinstance(item, Route))),
-        sids=tuple(sorted(item for item in routes if isinstance(item, Sid))),
-        qdiscs=tuple(sorted(qdiscs)),
-        classes=tuple(sorted(classes)),
-        filters=tuple(sorted(filters)),
+        interfaces=tuple(sorted(interfaces, key=_BY_IFINDEX)),
+        addresses=_in_order(_addresses(opened, device)),
+        neighbours=_in_order(_neighbours(opened, device)),
+        routes=_in_order(item for item in routes if isinstance(item, Route)),
+        sids=_in_order(item for item in routes if isinstance(item, Sid)),
+        qdiscs=_in_order(qdiscs),
+        classes=_in_order(classes),
+        filters=_in_order(filters),
         ports=None if ports is None else tuple(_ports(ports, interfaces, qdiscs)),
     )
+
+
+_T = TypeVar("_T")
+
+
+def _in_order(items: Iterable[_T]) -> tuple[_T, ...]:
+    """Sorted as their fields are, without the two tuples that a comparison of two dataclasses makes."""
+    found = list(items)
+    if len(found) > 1:
+        found.sort(key=attrgetter(*(item.name for item in fields(found[0]))))  # type: ignore[arg-type]
+    return tuple(found)
+
+
+_BY_IFINDEX = attrgetter("ifindex")
 
 
 def _ports(ports: PortMap, interfaces: list[Interface], qdiscs: list[Qdisc]) -> Iterable[PortSettings]:
@@ -241,7 +269,8 @@ def compare(desired: NodePlan, observed: NodePlan) -> list[Difference]:
     """What has to change so that a node is as planned; empty when it is. What was not read is not compared."""
     found = []
     for section in SECTIONS:
-        if getattr(observed, section) is None:
+        wanted, seen = getattr(desired, section), getattr(observed, section)
+        if seen is None or (len(wanted or ()) == len(seen) and set(wanted or ()) == set(seen)):
             continue
         planned, there = _by_identity(desired, section), _by_identity(observed, section)
         for key, reason in _reasons(planned, there):

@@ -17,14 +17,12 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-
 from agents.wire import address, frame, headers
 from agents.wire import dscp as dscps
 from agents.wire import ev as evs
 from agents.wire.frame import PathTemplate
 from agents.wire.packet import Packet, parse
-from testbed.fabric import apply, counters, messages, netns, plan
+from testbed.fabric import apply, counters, netns, plan
 from testbed.fabric.netlink import Kernel
 from testbed.fabric.portmap import PortCounters
 from testbed.fabric.ports import Ports
@@ -98,13 +96,7 @@ class PortBench:
         self.ports = Ports(self.kernel, self.plan, lambda: self.port_map)
         for node in self.clos.nodes:
             for port, _ in self.clos.ports(node):
-                wait_for(lambda port=port: self._is_running(port))
-
-    def _is_running(self, port: Port) -> bool:
-        """The kernel puts a port's queue to work a moment after its carrier came; before, packets vanish."""
-        message = ifinfmsg(self.kernel[port.node].ask(messages.link_named(port.name)))
-        message.decode()
-        return bool(message.get_attr("IFLA_OPERSTATE") == "UP")
+                wait_for(lambda port=port: counters.working(self.kernel, port))
 
     def close(self) -> None:
         """Take everything away."""
