@@ -37,10 +37,14 @@
 #define LAST_WRITE 0xCB
 #define WRITE_LAST_IMM 0xC9
 #define WRITE_ONLY_IMM 0xCB
+#define ENDPOINT_REQUEST 0xD8 // probes of paths, and their answers
+#define ENDPOINT_RESPONSE 0xD9
 #define BTH_TIMESTAMP (1U << 28)
 #define METH_RETH_BYTES (4 + 16)
 #define TSETH_BYTES 4
 #define IMMDT_BYTES 4
+#define ICRC_BYTES 4
+#define MAX_PADDING_BYTES 3
 
 // testbed/fabric/plan.py: HTB classes
 #define CONTROL_CLASS 0x10001
@@ -54,6 +58,7 @@
 #define BLACK_HOLE_DATA 16
 #define WATCH_EVS 32
 #define VIRTUAL_QUEUE 64
+#define CORRUPT_UNSEEN 128
 #define MATCH_USID 1
 #define MATCH_EV 2
 
@@ -73,7 +78,8 @@ struct settings {
 	__u64 match_loss; // of packets that match
 	__u32 match_kind;
 	__u32 match_value;
-	__u64 _rest[5];
+	__u64 corrupt; // of data
+	__u64 _rest[4];
 };
 
 // Written here, read by user space. Three cache lines of their own.
@@ -96,7 +102,12 @@ struct counters {
 	__u32 marked_depth_bytes;
 	__u32 trimmed_depth_bytes;
 	__u32 dropped_depth_bytes;
-	__u64 _rest[8];
+	__u64 corrupted;
+	__u64 lost_data; // data that faults took
+	__u64 first_lost_data_ns;
+	__u64 last_lost_data_ns;
+	__u64 last_use_ns; // by anything of a queue pair, sent or dropped: all but probes
+	__u64 _rest[3];
 };
 
 struct port {
@@ -217,6 +228,18 @@ static __always_inline int drop(struct port *port, __u64 now, int verdict)
 	return verdict;
 }
 
+// Silent: for the sender (a NIC's own port, too) the packet has gone.
+static __always_inline int lose(struct port *port, __u64 now, int is_data)
+{
+	if (is_data) {
+		COUNT(lost_data, 1);
+		if (!port->counters.first_lost_data_ns)
+			port->counters.first_lost_data_ns = now;
+		port->counters.last_lost_data_ns = now;
+	}
+	return drop(port, now, TC_ACT_STOLEN);
+}
+
 static __always_inline void note_ev(struct __sk_buff *skb, const struct headers *headers, __u32 ev, __u64 now)
 {
 	struct ev_key key = {
@@ -249,13 +272,11 @@ static __always_inline int matches(const struct settings *settings, const struct
 	return 0;
 }
 
-// Bytes of the packet without its payload, padding and ICRC; 0 when it is none that may be trimmed.
-static __always_inline __u32 trimmed_bytes(const struct headers *headers, __u32 dscp)
+// Bytes of a WRITE in front of its payload; 0 for anything else.
+static __always_inline __u32 header_bytes(const struct headers *headers)
 {
 	__u32 bytes = sizeof(*headers) + METH_RETH_BYTES;
 
-	if (dscp != DSCP_TRIMMABLE && dscp != DSCP_TRIMMABLE_RETX)
-		return 0;
 	if (headers->opcode < FIRST_WRITE || headers->opcode > LAST_WRITE)
 		return 0;
 	if (headers->psn_word & bpf_htonl(BTH_TIMESTAMP))
@@ -263,6 +284,29 @@ static __always_inline __u32 trimmed_bytes(const struct headers *headers, __u32 
 	if (headers->opcode == WRITE_LAST_IMM || headers->opcode == WRITE_ONLY_IMM)
 		bytes += IMMDT_BYTES;
 	return bytes;
+}
+
+// Spoil the end of the payload: one bit, which the ICRC tells; or the bits of its own generator polynomial, which it
+// cannot. `payload_at`: where the payload begins.
+static __always_inline int corrupt(struct __sk_buff *skb, __u32 payload_at, int unseen)
+{
+	__u8 bytes[5];
+	__u32 at = skb->len - ICRC_BYTES - MAX_PADDING_BYTES - sizeof(bytes);
+
+	if (skb->len < payload_at + sizeof(bytes) + ICRC_BYTES + MAX_PADDING_BYTES)
+		return -1;
+	if (bpf_skb_load_bytes(skb, at, bytes, sizeof(bytes)))
+		return -1;
+	if (unseen) { // x^32 + ... + 1 as a line sends it, the least bit of a byte first
+		bytes[0] ^= 0x41;
+		bytes[1] ^= 0x06;
+		bytes[2] ^= 0x71;
+		bytes[3] ^= 0xDB;
+		bytes[4] ^= 0x01;
+	} else {
+		bytes[0] ^= 0x01;
+	}
+	return bpf_skb_store_bytes(skb, at, bytes, sizeof(bytes), 0);
 }
 
 static __always_inline __u32 with_dscp(__u32 first_word, __u32 dscp)
@@ -308,7 +352,7 @@ static __always_inline int egress(struct __sk_buff *skb, struct port *port, __u3
 	const struct settings *settings = &port->settings;
 	struct headers headers = {};
 	__u32 flags = settings->flags, dscp = 0, ev = 0, length = skb->len, shortest = 0, whole;
-	int is_mrc, control;
+	int is_mrc, control, trimmable;
 
 	is_mrc = !bpf_skb_load_bytes(skb, 0, &headers, sizeof(headers));
 	if (!is_mrc)
@@ -321,24 +365,28 @@ static __always_inline int egress(struct __sk_buff *skb, struct port *port, __u3
 	control = dscp == DSCP_CONTROL || dscp == DSCP_TRIMMED || dscp == DSCP_TRIMMED_LAST_HOP;
 	if (is_mrc) {
 		ev = bpf_ntohl(headers.inner.first_word) << 16 | bpf_ntohs(headers.source_port);
-		shortest = trimmed_bytes(&headers, dscp);
+		shortest = header_bytes(&headers);
 		if (flags & WATCH_EVS)
 			note_ev(skb, &headers, ev, now);
+		if (headers.opcode != ENDPOINT_REQUEST && headers.opcode != ENDPOINT_RESPONSE)
+			port->counters.last_use_ns = now;
 	}
 
-	// Faults are silent: for the sender (a NIC's own port, too) the packet has gone.
 	if ((flags & BLACK_HOLE) || ((flags & BLACK_HOLE_DATA) && !control)) {
 		COUNT(dropped_black_hole, 1);
-		return drop(port, now, TC_ACT_STOLEN);
+		return lose(port, now, shortest && !control);
 	}
 	if (happens(settings->loss) ||
 	    (settings->match_loss && matches(settings, &headers, is_mrc, ev) && happens(settings->match_loss))) {
 		COUNT(dropped_loss, 1);
-		return drop(port, now, TC_ACT_STOLEN);
+		return lose(port, now, shortest && !control);
 	}
+	if (shortest && happens(settings->corrupt) && !corrupt(skb, shortest, flags & CORRUPT_UNSEEN))
+		COUNT(corrupted, 1);
 
 	port->counters.depth_bytes = depth;
-	if (!control && (flags & TRIM) && depth + length > settings->trim_at_bytes && shortest && shortest < length) {
+	trimmable = (dscp == DSCP_TRIMMABLE || dscp == DSCP_TRIMMABLE_RETX) && shortest && shortest < length;
+	if (trimmable && (flags & TRIM) && depth + length > settings->trim_at_bytes) {
 		if (!trim(skb, &headers, shortest, flags & LAST_HOP ? DSCP_TRIMMED_LAST_HOP : DSCP_TRIMMED)) {
 			COUNT(trimmed, 1);
 			port->counters.trimmed_depth_bytes = depth;

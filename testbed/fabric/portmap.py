@@ -18,13 +18,16 @@ from testbed.fabric import bpf
 from testbed.topology.errors import MrclabError
 from testbed.topology.port_settings import PROBABILITY_DIGITS, PortSettings
 
-_MARK, _TRIM, _LAST_HOP, _BLACK_HOLE, _BLACK_HOLE_DATA, _WATCH_EVS, _VIRTUAL_QUEUE = (1 << bit for bit in range(7))
+_MARK, _TRIM, _LAST_HOP, _BLACK_HOLE, _BLACK_HOLE_DATA, _WATCH_EVS, _VIRTUAL_QUEUE, _CORRUPT_UNSEEN = (
+    1 << bit for bit in range(8)
+)
 _FLAG_OF = {
     "ecn": _MARK,
     "trimming": _TRIM,
     "last_hop": _LAST_HOP,
     "watch_evs": _WATCH_EVS,
     "virtual_queue": _VIRTUAL_QUEUE,
+    "corrupt_unseen": _CORRUPT_UNSEEN,
 }
 _BLACK_HOLES: dict[str, int] = {"none": 0, "all": _BLACK_HOLE, "data": _BLACK_HOLE_DATA}
 _MATCH_KINDS: dict[str, int] = {"none": 0, "usid": 1, "ev": 2}
@@ -49,7 +52,8 @@ class _Settings(ctypes.Structure):
         ("match_loss", _U64),
         ("match_kind", _U32),
         ("match_value", _U32),
-        ("_rest", _U64 * 5),
+        ("corrupt", _U64),
+        ("_rest", _U64 * 4),
     ]
 
 
@@ -73,7 +77,12 @@ class _Counters(ctypes.Structure):
         ("marked_depth_bytes", _U32),
         ("trimmed_depth_bytes", _U32),
         ("dropped_depth_bytes", _U32),
-        ("_rest", _U64 * 8),
+        ("corrupted", _U64),
+        ("lost_data", _U64),
+        ("first_lost_data_ns", _U64),
+        ("last_lost_data_ns", _U64),
+        ("last_use_ns", _U64),
+        ("_rest", _U64 * 3),
     ]
 
 
@@ -103,7 +112,9 @@ class PortCounters:
     `packets` and `bytes` are what went into the queue, trimmed ones as they are then; those of `control_packets` are
     among them. A packet that was trimmed and then dropped is in `trimmed` and in `dropped_control`. The depths are what
     the last packet found, and the last one that was marked, trimmed or dropped. `busy_until_ns` is when the virtual
-    queue would be empty; it is kept up also where HTB's own decides.
+    queue would be empty; it is kept up also where HTB's own decides. `lost_data` is the data that faults took since
+    somebody wanted to know (`forget_first_drop`).
+    `last_use_ns` is when anything but a probe of a path last came to the port, be it sent or dropped.
     """
 
     packets: int
@@ -123,6 +134,11 @@ class PortCounters:
     marked_depth_bytes: int
     trimmed_depth_bytes: int
     dropped_depth_bytes: int
+    corrupted: int
+    lost_data: int
+    first_lost_data_ns: int
+    last_lost_data_ns: int
+    last_use_ns: int
 
     @property
     def dropped(self) -> int:
@@ -186,6 +202,7 @@ class PortMap:
             match_kind=_name_of(_MATCH_KINDS, now.match_kind),  # type: ignore[arg-type]
             match_value=now.match_value,
             match_loss=_as_fraction(now.match_loss),
+            corrupt=_as_fraction(now.corrupt),
             black_hole=_name_of(_BLACK_HOLES, flags & (_BLACK_HOLE | _BLACK_HOLE_DATA)),  # type: ignore[arg-type]
             **{name: bool(flags & bit) for name, bit in _FLAG_OF.items()},
         )
@@ -198,6 +215,7 @@ class PortMap:
         port.rate_bytes_per_s = wanted.rate_bps // 8
         port.pmax = _as_threshold(wanted.pmax)
         port.loss = _as_threshold(wanted.loss)
+        port.corrupt = _as_threshold(wanted.corrupt)
         port.match_value = wanted.match_value
         port.match_kind = _MATCH_KINDS[wanted.match_kind]
         port.match_loss = _as_threshold(wanted.match_loss)
@@ -227,8 +245,9 @@ class PortMap:
         return longest
 
     def forget_first_drop(self, ifindex: int) -> None:
-        """The next drop is the first one again."""
-        self._ports[ifindex].counters.first_drop_ns = 0
+        """The next drop is the first one again, and so is the next data that a fault takes: it is counted from 1."""
+        counters = self._ports[ifindex].counters
+        counters.first_drop_ns = counters.first_lost_data_ns = counters.lost_data = 0
 
     def close(self) -> None:
         """Let go of the memory."""

@@ -72,7 +72,7 @@ class Link:
     def set_port(self, port: PortSettings) -> None:
         """Other settings from the next packet on; what waits leaves at the old rate."""
         self.port = port
-        self._faulty = bool(port.loss or port.match_loss or port.black_hole != "none")
+        self._faulty = bool(port.loss or port.match_loss or port.corrupt or port.black_hole != "none")
         # Usually a packet that finds no other waiting is neither marked nor trimmed.
         marks_all = port.ecn and not port.kmax_bytes
         trims_all = port.trimming and port.trim_at_bytes < _ANY_PACKET_BYTES
@@ -154,6 +154,8 @@ class Link:
             return "lost"
         if port.match_loss and self._matches(packet) and draw() < port.match_loss:
             return "lost"
+        if port.corrupt and draw() < port.corrupt and packet.corrupt(port.corrupt_unseen):
+            self.counts["corrupted"] += 1
         return ""
 
     def _matches(self, packet: SimPacket) -> bool:

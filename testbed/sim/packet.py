@@ -29,6 +29,12 @@ _DSCP_MASK, _ECN_MASK = 0x3F << _DSCP_SHIFT, 3 << _ECN_SHIFT
 _CONTROL_CLASSES = frozenset({dscp.CONTROL, dscp.TRIMMED, dscp.TRIMMED_LASTHOP})
 _TRIMMABLE_CLASSES = frozenset({dscp.TRIMMABLE, dscp.TRIMMABLE_RETX})
 
+# The generator polynomial of CRC-32 as a line sends it, the least bit of a byte first: a packet that these bits are
+# flipped in has the right ICRC again.
+_UNSEEN = bytes.fromhex("41 06 71 DB 01")
+_BEHIND_PAYLOAD_BYTES = 4 + 3  # ICRC, and what there may be of padding
+_LONGEST_HEADER_BYTES = max(layout.size for layout in headers.WRITE_HEADERS.values())
+
 _WRITE_OPCODES = headers.WRITE_OPCODES | headers.RC_WRITE_OPCODES
 
 
@@ -96,6 +102,17 @@ class SimPacket:
         self.data = bytes(data)
         self.size = length + ETHERNET_HEADER_BYTES
         self.control = True
+        return True
+
+    def corrupt(self, unseen: bool) -> bool:
+        """Spoil the end of the payload: a bit, which the ICRC tells, or `unseen` by it; False: there is no payload."""
+        at = len(self.data) - _BEHIND_PAYLOAD_BYTES - len(_UNSEEN)
+        if not self.writes or self.control or at < _inner_at(self.data) + _BODY_AT + _LONGEST_HEADER_BYTES:
+            return False
+        data = bytearray(self.data)
+        for offset, bits in enumerate(_UNSEEN if unseen else b"\x01"):
+            data[at + offset] ^= bits
+        self.data = bytes(data)
         return True
 
     def as_received(self) -> bytes:

@@ -25,7 +25,8 @@ class PortSettings:
     Up to `kmin_bytes` of queue no packet is marked, at `kmax_bytes` the fraction `pmax`, above all of them. Data that
     would make the queue longer than `trim_at_bytes` is trimmed, when it may be; the rest is dropped at `limit_bytes`.
     Control may take `control_extra_bytes` more. `loss` hits any packet, `match_loss` those of one uSID still in their
-    address or one EV. A black hole swallows `data` and lets control pass, or `all`.
+    address or one EV. A black hole swallows `data` and lets control pass, or `all`. `corrupt` spoils a bit of the
+    payload of data, which the ICRC tells; `corrupt_unseen` as many bits as it takes for the ICRC to be right again.
     """
 
     device: str
@@ -45,6 +46,8 @@ class PortSettings:
     match_value: int = 0
     match_loss: float = 0.0
     black_hole: BlackHole = "none"
+    corrupt: float = 0.0
+    corrupt_unseen: bool = False
     watch_evs: bool = False  # note when each EV of each pair of hosts was used last
     virtual_queue: bool = False  # decide on a computed queue, not on HTB's
 
@@ -53,7 +56,7 @@ class PortSettings:
             value = getattr(self, item.name)
             if isinstance(value, int | float) and value < 0:
                 raise ValueError(f"{item.name} is {value}; it cannot be negative")
-        for name in ("pmax", "loss", "match_loss"):
+        for name in ("pmax", "loss", "match_loss", "corrupt"):
             if getattr(self, name) > 1:
                 raise ValueError(f"{name} is {getattr(self, name):.4g}; a probability is 0 to 1")
         if self.kmin_bytes > self.kmax_bytes:

@@ -195,6 +195,13 @@ class PortBench:
         parts = frame.control(self.path(src, dst), dest_qp=17, psn=psn, opcode=headers.Opcode.SACK, body=body)
         return self._frame(src, parts)
 
+    def probe(self, src: int, dst: int) -> bytes:
+        """A frame with a probe of a path."""
+        body = headers.EndpointRequest(headers.EndpointOperation.EV_PROBE, 1, self.path(src, dst).ev, 0, 0)
+        opcode = headers.Opcode.ENDPOINT_REQUEST
+        parts = frame.control(self.path(src, dst), dest_qp=headers.ENDPOINT_QP, psn=1, opcode=opcode, body=body)
+        return self._frame(src, parts)
+
 
 def wait_for(condition: Any, within_s: float = 5.0) -> None:
     """Poll until the condition holds."""

@@ -49,6 +49,8 @@ CASES: dict[str, tuple[str, str]] = {
     "loss": (LINK, "?"),
     "ev-loss": (f"host h0 ev {EV:#x}", "?"),
     "plane-loss": ("plane 0", "?"),
+    "corrupt": (LINK, "answered"),
+    "corrupt-unseen": (LINK, "answered"),
     "rate-drop": (LINK, "answered"),
     "ecn-off": (LINK, "answered"),
     "ecn-mark-all": (LINK, "answered"),

@@ -9,9 +9,18 @@ from collections.abc import Iterator
 import pytest
 
 from agents.wire import address
+from agents.wire.packet import WireError, parse
 from testbed.fabric import counters, observe
 from testbed.fabric.portmap import ev_uses
-from tests.kernel.port_bench import PortBench, receive_until_quiet, send_all, wait_for, within_binomial
+from tests.kernel.port_bench import (
+    ETHERNET_BYTES,
+    PAYLOAD,
+    PortBench,
+    receive_until_quiet,
+    send_all,
+    wait_for,
+    within_binomial,
+)
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(60)]
 
@@ -145,3 +154,35 @@ def test_a_port_that_watches_evs_knows_when_each_was_used_last(fast: PortBench) 
     assert {key: use.packets for key, use in found.items()} == {(0, 0, 2): 2, (1, 0, 2): 1, (5, 0, 3): 1}
     assert {use.ifindex for use in found.values()} == {fast.port(*UPLINK).ifindex}
     assert found[1, 0, 2].last_ns < since_ns < found[0, 0, 2].last_ns < found[5, 0, 3].last_ns
+
+
+@pytest.mark.parametrize("unseen", [False, True])
+def test_bits_flip_so_that_the_icrc_tells_or_does_not(fast: PortBench, unseen: bool) -> None:
+    receiver = fast.receiver(2)
+    fast.change(*UPLINK, corrupt=1.0, corrupt_unseen=unseen)
+    fast.sender(0).send(fast.data(0, 2, 5))
+    frame = receiver.recv(1 << 14)[ETHERNET_BYTES:]
+    assert fast.counters(*UPLINK).corrupted == 1
+    if unseen:
+        packet = parse(frame)
+        assert packet.psn == 5
+        flipped = [at for at, byte in enumerate(packet.body.payload) if byte != PAYLOAD[at]]
+        assert len(flipped) == 5
+    else:
+        with pytest.raises(WireError, match="icrc"):
+            parse(frame)
+
+
+def test_what_faults_take_is_counted_as_data_or_not_and_probes_are_no_use_of_a_path(fast: PortBench) -> None:
+    port = fast.port(*UPLINK)
+    fast.change(*UPLINK, black_hole="all")
+    sender = fast.sender(0)
+    for packet in (fast.data(0, 2, 1), fast.sack(0, 2, 2), fast.data(0, 2, 3), fast.probe(0, 2)):
+        sender.send(packet)
+    wait_for(lambda: fast.counters(*UPLINK).dropped_black_hole == 4)
+    counters = fast.counters(*UPLINK)
+    assert counters.lost_data == 2
+    assert counters.first_drop_ns == counters.first_lost_data_ns < counters.last_lost_data_ns
+    assert counters.last_lost_data_ns == counters.last_use_ns < counters.last_drop_ns
+    fast.port_map.forget_first_drop(port.ifindex)
+    assert fast.counters(*UPLINK).lost_data == 0

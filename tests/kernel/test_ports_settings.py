@@ -34,6 +34,8 @@ GOLDEN = PortSettings(
     match_value=0xE3E0_C001,
     match_loss=0.2,
     black_hole="data",
+    corrupt=0.3,
+    corrupt_unseen=True,
     watch_evs=True,
     virtual_queue=True,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from testbed.chaos.kinds import (
     agent,
     black_hole,
+    corrupt,
     delay,
     denylist,
     ecn_mark_all,
@@ -37,6 +38,8 @@ KINDS: dict[str, Kind] = {
         loss.KIND,
         ev_loss.KIND,
         plane_loss.KIND,
+        corrupt.SEEN,
+        corrupt.UNSEEN,
         rate_drop.KIND,
         delay.KIND,
         ecn_off.KIND,

@@ -15,7 +15,7 @@ Key = tuple[str | int, ...]
 # Fields of a port's settings (testbed.fabric), and what the kernel does with netem.
 Setting = Literal[
     "black_hole", "loss", "match_kind", "match_value", "match_loss", "rate_bps", "ecn", "kmin_bytes", "kmax_bytes",
-    "pmax", "trimming", "delay_ns", "delay_jitter_ns",
+    "pmax", "trimming", "corrupt", "corrupt_unseen", "delay_ns", "delay_jitter_ns",
 ]  # fmt: skip
 Value = bool | int | float | str
 

@@ -50,6 +50,7 @@ OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
         Option("loss", "share of the packets that is lost, drawn for each packet", "1%", _parse_share, _percent),
+        Option("share", "share of the data that is spoilt, drawn for each packet", "1%", _parse_share, _percent),
         Option("rate", "share of the link's rate that is left", "25%", _parse_share, _percent),
         Option("delay", "added to the time that the link takes", "2 ms", parse_duration_ns, format_duration),
         Option("delay_jitter", "how far the delay varies either way", "1 ms", parse_duration_ns, format_duration),

@@ -27,7 +27,7 @@ def test_the_page_for_users_is_current() -> None:
 
 
 def test_every_kind_of_the_list_is_here() -> None:
-    assert len(KINDS) == 22
+    assert len(KINDS) == 24
     assert all(kind.doc and name == kind.name for name, kind in KINDS.items())
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from agents.wire import address, dscp, ev, frame
 from agents.wire.headers import Opcode, ReliabilityProbe
-from agents.wire.packet import Write, parse
+from agents.wire.packet import WireError, Write, parse
 from testbed.sim.events import EventList
 from testbed.sim.link import CableSpec, Link
 from testbed.sim.packet import Path, SimPacket
@@ -275,3 +275,18 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
     assert run(5) == run(5)
     assert run(5) != run(6)
+
+
+@pytest.mark.parametrize("unseen", [False, True])
+def test_bits_flip_so_that_the_icrc_tells_or_does_not(unseen: bool) -> None:
+    cable = Cable(corrupt=1.0, corrupt_unseen=unseen)
+    cable.send(1, payload_bytes=4096)
+    cable.link.send(control(2))
+    if unseen:
+        spoilt, told = cable.received()
+        assert isinstance(spoilt.body, Write) and not isinstance(told.body, Write)
+        assert sum(byte != 0 for byte in spoilt.body.payload) == 5
+    else:
+        with pytest.raises(WireError, match="icrc"):
+            cable.received()
+    assert cable.link.counts["corrupted"] == 1
