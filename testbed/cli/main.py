@@ -39,6 +39,7 @@ VERBS = {
     "validate": "files",
     "schema": "files",
     "plan": "planning",
+    "bench": "bench",
     "doctor": "machine",
     "test": "machine",
 }
