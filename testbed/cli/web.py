@@ -14,12 +14,19 @@ from testbed.cli.output import say, show
 @click.option("--host", default="127.0.0.1", show_default=True, help="Another address of this machine to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Default: 8420, or a free one if that is taken.")
 @click.option(
+    "--name",
+    "also",
+    metavar="HOST:PORT",
+    multiple=True,
+    help="What browsers call it elsewhere, like localhost:8420 where a VM's port is forwarded. May be repeated.",
+)
+@click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("runs"),
     help="Where runs go; default: runs.",
 )
-def web_verb(name: str | None, host: str, port: int | None, out: Path) -> None:
+def web_verb(name: str | None, host: str, port: int | None, also: tuple[str, ...], out: Path) -> None:
     """Serve the live page of a lab, or the replay of a run's folder. Without NAME: the lab that is up.
 
     Whoever has the printed address may change the lab; without the token in it the page can only be looked at.
@@ -30,7 +37,7 @@ def web_verb(name: str | None, host: str, port: int | None, out: Path) -> None:
     from testbed.web import serve
 
     listening = serve.listen(host, serve.DEFAULT_PORT if port is None else port, or_any=port is None)
-    site = serve.Site(listening)
+    site = serve.Site(listening, also=tuple(map(serve.browser_name, also)))
     show(site.address)
     if name is not None and Path(name).is_dir():
         serve.replay(site, Path(name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 import socket
 import threading
@@ -31,6 +32,7 @@ class Site:
 
     listening: socket.socket
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    also: tuple[str, ...] = ()  # further HOST:PORT that browsers may call it by: a port forwarded to this one
 
     @property
     def hosts(self) -> list[str]:
@@ -38,12 +40,12 @@ class Site:
         host, port = self.listening.getsockname()[:2]
         address = ip_address(host)
         names = [f"[{host}]" if address.version == 6 else host, *(["localhost"] if address.is_loopback else [])]
-        return [f"{name}:{port}" for name in names]
+        return [*(f"{name}:{port}" for name in names), *self.also]
 
     @property
     def address(self) -> str:
         """For the browser; the token stands where it is not sent to any server."""
-        return f"http://{self.hosts[0]}/#token={self.token}"
+        return f"http://{(*self.also, *self.hosts)[0]}/#token={self.token}"
 
 
 def listen(host: str, port: int, *, or_any: bool = False) -> socket.socket:
@@ -72,6 +74,13 @@ def listen(host: str, port: int, *, or_any: bool = False) -> socket.socket:
         raise InputError(f"cannot listen on {host} port {port}: {error.strerror}") from None
     listening.listen(_BACKLOG)
     return listening
+
+
+def browser_name(text: str) -> str:
+    """`text` where it is HOST:PORT, as in a Host header. Raises InputError otherwise."""
+    if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}", text):
+        raise InputError(f"{text!r} is not HOST:PORT", "like localhost:8420")
+    return text.lower()
 
 
 def live(site: Site, name: str | None, runs_dir: Path) -> None:
