@@ -26,9 +26,8 @@ _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _NLM_F_DUMP_INTR, _NLM_F_ACK_TLVS = 0x10, 0x200
 _ERROR_MESSAGE_ATTRIBUTE = 1
 _HEADER = NLMSGHDR
-_SEQUENCE, _SEQUENCE_AT = struct.Struct("=I"), 8
 
-_BATCH = 64  # requests in flight per socket: their acknowledgements fit the receive buffer by far
+_BATCH = 128  # requests in one system call: should all of them fail, the answers fit the receive buffer
 _RECEIVE_BYTES = 1 << 20
 _TIMEOUT_S = 10
 _DUMP_TRIES = 5
@@ -97,30 +96,31 @@ class RtSocket:
             raise KernelError(failures[0].what + more, failures[0].number)
 
     def _send_batch(self, requests: Sequence[Request]) -> list[KernelError]:
-        waiting: dict[int, Request] = {}
-        stamped = []
-        for request in requests:
-            stamped.append(self._stamped(request))
-            waiting[self._sequence] = request
+        """The kernel takes them one after the other, and says by itself what failed: only the last is acknowledged."""
+        stamped = [self._stamped(request, not_wanted=NLM_F_ACK) for request in requests[:-1]]
+        stamped.append(self._stamped(requests[-1]))
+        first, last = self._sequence - len(requests) + 1, self._sequence
         self._socket.send(b"".join(stamped))
         failures = []
-        while waiting:
+        while True:
             for kind, flags, sequence, message in _messages(self._socket.recv(_RECEIVE_BYTES)):
-                answered = waiting.pop(sequence, None) if kind == _NLMSG_ERROR else None
-                if answered is None:
+                if kind != _NLMSG_ERROR or not first <= sequence <= last:
                     continue
+                request = requests[sequence - first]
                 code, words = _error(flags, message)
-                if code and code not in answered.tolerated:
-                    failures.append(self._refusal(answered, code, words))
-        return failures
+                if code and code not in request.tolerated:
+                    failures.append(self._refusal(request, code, words))
+                if sequence == last:
+                    return failures
 
     def _refusal(self, request: Request, code: int, words: str) -> KernelError:
         return KernelError(f"{self.node}: {request.about}: {words or os.strerror(code)}", code)
 
-    def _stamped(self, request: Request) -> bytes:
+    def _stamped(self, request: Request, not_wanted: int = 0) -> bytes:
         self._sequence += 1
         message = request.message
-        return message[:_SEQUENCE_AT] + _SEQUENCE.pack(self._sequence) + message[_SEQUENCE_AT + _SEQUENCE.size :]
+        length, kind, flags, _, port = _HEADER.unpack_from(message)
+        return _HEADER.pack(length, kind, flags & ~not_wanted, self._sequence, port) + message[_HEADER.size :]
 
     def ask(self, request: Request) -> bytes:
         """The one message that answers a request for one object. Raises KernelError when there is no such object."""

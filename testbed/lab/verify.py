@@ -38,9 +38,12 @@ def verify_paths(fabric: Clos, kernel: Kernel, agents: AgentGroup, progress: Cal
     Raises PathError with what went elsewhere, or did not come.
     """
     spec = fabric.spec
+    counted = _counted(fabric, kernel)
     for t1 in range(spec.t1s_per_plane):
         for attempt in range(1, _TRIES + 1):
-            wrong = _round(fabric, kernel, agents, t1)
+            wrong = _probe_all(fabric, agents, t1)
+            before, counted = counted, _counted(fabric, kernel)
+            wrong += _miscounted(fabric, t1, {name: counted[name] - before[name] for name in counted})
             if not wrong:
                 break
             if attempt == _TRIES:
@@ -54,28 +57,35 @@ def _pairs(fabric: Clos) -> int:
     return fabric.spec.t0_groups * (fabric.spec.t0_groups - 1)
 
 
-def _round(fabric: Clos, kernel: Kernel, agents: AgentGroup, t1: int) -> list[str]:
-    """One probe for each ordered pair and plane, through the T1s numbered `t1`; what was wrong, in words."""
-    switches = [switch.name for switch in fabric.switches]
-    before = sid_counters(kernel, switches)
-    wrong = _probe_all(fabric, agents, t1)
-    after = sid_counters(kernel, switches)
-    for name, expected in _expected(fabric, t1).items():
-        counted = after[name] - before[name]
-        if counted != expected:
-            wrong.append(f"{name} counted {counted} packets, not {expected}, of probes through T1 number {t1}")
-    return wrong
+def _counted(fabric: Clos, kernel: Kernel) -> dict[str, int]:
+    return sid_counters(kernel, [switch.name for switch in fabric.switches])
+
+
+def _miscounted(fabric: Clos, t1: int, counted: dict[str, int]) -> list[str]:
+    """Which switches counted other packets than those of a round through the T1s numbered `t1`, in words."""
+    return [
+        f"{name} counted {counted[name]} packets, not {expected}, of probes through T1 number {t1}"
+        for name, expected in _expected(fabric, t1).items()
+        if counted[name] != expected
+    ]
 
 
 def _probe_all(fabric: Clos, agents: AgentGroup, t1: int) -> list[str]:
+    """One probe for each ordered pair and plane, through the T1s numbered `t1`; what was not answered, in words.
+
+    Each host of a group stands for it towards another group, all at the same time; when there are more groups than a
+    group has hosts, one after the other.
+    """
     spec = fabric.spec
     evs = [ev.make(plane, t1) for plane in range(spec.planes)]
-    # a host of each group stands for it, another one in each round
-    slot = t1 % spec.hosts_per_t0
-    delegates = [group * spec.hosts_per_t0 + slot for group in range(spec.t0_groups)]
+    distances = range(1, spec.t0_groups)
     wrong = []
-    for distance in range(1, spec.t0_groups):
-        peers = {host: delegates[(at + distance) % len(delegates)] for at, host in enumerate(delegates)}
+    for first in range(0, len(distances), spec.hosts_per_t0):
+        peers: dict[int, int] = {}
+        for distance in distances[first : first + spec.hosts_per_t0]:
+            slot = (t1 + distance) % spec.hosts_per_t0  # another one in each round
+            delegates = [group * spec.hosts_per_t0 + slot for group in range(spec.t0_groups)]
+            peers |= {host: delegates[(at + distance) % len(delegates)] for at, host in enumerate(delegates)}
         answers = agents.call_each(
             "probe",
             {
