@@ -87,6 +87,7 @@ def _fault_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
             target = resolve(clos, entry.target, Random(0))
             if kind is not None:
                 kind.case(target, None, {})  # is it one that the kind can happen to?
+                kind.refuse_hashed(target, clos)
         except InputError as error:
             errors.append(_error(scenario, (*where, "target"), error.what, error.hint))
         else:

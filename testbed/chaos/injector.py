@@ -70,7 +70,9 @@ class Injector:
         on.
         """
         found_kind = self.require(kind)
-        case = found_kind.case(resolve(self._clos, target, Random(seed)), end, options or {})
+        resolved = resolve(self._clos, target, Random(seed))
+        found_kind.refuse_hashed(resolved, self._clos)
+        case = found_kind.case(resolved, end, options or {})
         acts = found_kind.acts(case)
         fault = Fault(
             number=0,

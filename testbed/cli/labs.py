@@ -104,6 +104,7 @@ def _dry_run(lab: str, as_json: bool) -> None:
                 node.addresses,
                 node.neighbours,
                 node.routes,
+                node.hops,
                 node.sids,
                 node.qdiscs,
                 node.classes,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from testbed.fabric import messages, netns
 from testbed.fabric.netlink import Kernel, Request
-from testbed.fabric.plan import FabricPlan, NodePlan
+from testbed.fabric.objects import FabricPlan, NodePlan
 from testbed.fabric.portmap import PortMap
 from testbed.fabric.programs import Programs
 
@@ -96,6 +96,7 @@ def node_requests(node: NodePlan, devices: Iterable[str] | None = None) -> list[
         *(messages.neighbour(item, index[item.device]) for item in node.neighbours if item.device in chosen),
         *(messages.address(item, index[item.device]) for item in node.addresses if item.device in chosen),
         *(messages.route(item, index.get(item.device)) for item in node.routes if item.device in chosen),
+        *(messages.hop(item, index[item.device]) for item in node.hops if item.device in chosen),
         *(messages.sid(item, index[item.device]) for item in node.sids if item.device in chosen),
     ]
 

@@ -15,9 +15,11 @@ from functools import cache
 
 from agents.wire import address as plan_of_addresses
 from testbed.fabric import rtnl, srv6
+from testbed.fabric.addressing import BLOCK_BITS
 from testbed.fabric.attributes import nested, raw, text, u32, u64
 from testbed.fabric.netlink import (
     NLM_F_ACK,
+    NLM_F_APPEND,
     NLM_F_CREATE,
     NLM_F_DUMP,
     NLM_F_EXCL,
@@ -25,21 +27,12 @@ from testbed.fabric.netlink import (
     NLM_F_REQUEST,
     Request,
 )
-from testbed.fabric.plan import (
-    BLOCK_BITS,
-    TICK_NS,
-    Address,
-    Filter,
-    HtbClass,
-    Interface,
-    Neighbour,
-    Qdisc,
-    Route,
-    Sid,
-)
+from testbed.fabric.objects import Address, Filter, Hop, HtbClass, Interface, Neighbour, Qdisc, Route, Rule, Sid
+from testbed.fabric.plan import TICK_NS
 
 CLSACT_HOOKS = {"ingress": rtnl.TC_H_CLSACT_INGRESS, "egress": rtnl.TC_H_CLSACT_EGRESS}
 BPF_PRIORITY = 1
+OWN = "lo"  # where, in the words of a rule, those packets come in that the node itself sends
 
 _NO_LIMIT_PACKETS = 1 << 20
 _EMPTY_SIZE_TABLE = raw(rtnl.TCA_STAB_BASE, rtnl.TC_SIZESPEC.pack(0, 0, 0, 0, 0, 0, 0, 0))
@@ -143,6 +136,24 @@ def route(item: Route, ifindex: int | None) -> Request:
     return _route(item.dst, kind, attributes)
 
 
+def hop(item: Hop, ifindex: int) -> Request:
+    """One next hop more for its destination; no error when it is there already."""
+    attributes = u32(rtnl.RTA_OIF, ifindex) + raw(rtnl.RTA_GATEWAY, _packed(item.via))
+    return _route(item.dst, rtnl.RTN_UNICAST, attributes, NLM_F_CREATE | NLM_F_APPEND, frozenset({errno.EEXIST}))
+
+
+def rule(item: Rule, there: bool) -> Request:
+    """Put a rule before the routing tables, or take it away; no error when it is so already."""
+    to_main = item.action == "main"
+    table, action = (rtnl.RT_TABLE_MAIN, rtnl.FR_ACT_TO_TBL) if to_main else (0, rtnl.FR_ACT_BLACKHOLE)
+    body = rtnl.FIB_RULE_HDR.pack(rtnl.AF_INET6, 0, 0, 0, table, 0, 0, action, 0)
+    body += u32(rtnl.FRA_PRIORITY, item.priority)
+    if item.own:
+        body += text(rtnl.FRA_IIFNAME, OWN)
+    kind, flags, settled = (rtnl.RTM_NEWRULE, _CREATE, errno.EEXIST) if there else (rtnl.RTM_DELRULE, 0, errno.ENOENT)
+    return _request(kind, NLM_F_ACK | flags, f"rule {item.priority}", body, frozenset({settled}))
+
+
 def sid(item: Sid, ifindex: int) -> Request:
     """A local SID as a route of the main table."""
     if item.action == "End":
@@ -152,12 +163,14 @@ def sid(item: Sid, ifindex: int) -> Request:
     return _route(item.dst, rtnl.RTN_UNICAST, u32(rtnl.RTA_OIF, ifindex) + behaviour)
 
 
-def _route(dst: str, kind: int, attributes: bytes) -> Request:
+def _route(
+    dst: str, kind: int, attributes: bytes, flags: int = _REPLACE, tolerated: frozenset[int] = _NONE_TOLERATED
+) -> Request:
     prefix, _, length = dst.partition("/")
     body = b"".join(
         (_route_header(int(length), kind, rtnl.RTPROT_STATIC), raw(rtnl.RTA_DST, _packed(prefix)), attributes)
     )
-    return _request(rtnl.RTM_NEWROUTE, NLM_F_ACK | _REPLACE, f"route {dst}", body)
+    return _request(rtnl.RTM_NEWROUTE, NLM_F_ACK | flags, f"route {dst}", body, tolerated)
 
 
 def _route_header(dst_bits: int = 0, kind: int = 0, protocol: int = 0, table: int = rtnl.RT_TABLE_MAIN) -> bytes:
@@ -252,6 +265,7 @@ LINKS_WITHOUT_STATISTICS = _dump(rtnl.RTM_GETLINK, "devices", _link_header(0) + 
 ADDRESSES = _dump(rtnl.RTM_GETADDR, "addresses", rtnl.IFADDRMSG.pack(rtnl.AF_INET6, 0, 0, 0, 0))
 NEIGHBOURS = _dump(rtnl.RTM_GETNEIGH, "neighbours", rtnl.NDMSG.pack(rtnl.AF_INET6, 0, 0, 0, 0))
 ROUTES = _dump(rtnl.RTM_GETROUTE, "routes", _route_header())
+RULES = _dump(rtnl.RTM_GETRULE, "rules", rtnl.FIB_RULE_HDR.pack(rtnl.AF_INET6, 0, 0, 0, 0, 0, 0, 0, 0))
 QDISCS = _dump(rtnl.RTM_GETQDISC, "qdiscs", rtnl.TCMSG.pack(0, 0, 0, 0, 0))
 
 

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from testbed.fabric import netns
-from testbed.fabric.plan import namespace_name
+from testbed.fabric.addressing import namespace_name
 from testbed.fabric.rtnl import NLMSGHDR
 from testbed.topology.errors import MrclabError
 
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
-NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x100, 0x200, 0x400
+NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE, NLM_F_APPEND = 0x100, 0x200, 0x400, 0x800
 
 _SOL_NETLINK = 270
 _NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK = 10, 11, 12

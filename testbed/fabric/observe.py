@@ -14,30 +14,36 @@ from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
 from testbed.fabric import messages, netns, rtnl, srv6
+from testbed.fabric.addressing import is_of_hosts, namespace_name
 from testbed.fabric.attributes import as_int, as_text, pick
 from testbed.fabric.netlink import Kernel, RtSocket
-from testbed.fabric.plan import (
-    ROOT_HANDLE,
-    TICK_NS,
+from testbed.fabric.objects import (
     Address,
     FabricPlan,
     Filter,
+    Hop,
     HtbClass,
     Interface,
     Neighbour,
     NodePlan,
     Qdisc,
     Route,
+    Rule,
     Sid,
-    namespace_name,
 )
+from testbed.fabric.plan import ROOT_HANDLE, TICK_NS
 from testbed.fabric.portmap import PortMap
 from testbed.topology.port_settings import PortSettings
 
 _LOOPBACK = 1
+# Routes that nobody planned: the kernel's own, and what a routing daemon has learned.
+_LEARNED = (rtnl.RTPROT_KERNEL, rtnl.RTPROT_ZEBRA, rtnl.RTPROT_BGP)
+_DEFAULT_RULES = (0, 32766)  # priorities of those that every namespace is born with: local and main
 _ACTIONS = {srv6.ACTION_END: "End", srv6.ACTION_END_DT6: "End.DT6"}
 
-SECTIONS = ("interfaces", "addresses", "neighbours", "routes", "sids", "qdiscs", "classes", "filters", "ports")
+SECTIONS = (
+    "interfaces", "addresses", "neighbours", "routes", "hops", "rules", "sids", "qdiscs", "classes", "filters", "ports",
+)  # fmt: skip
 
 # What makes two objects of a section the same one; the other fields are its settings.
 _IDENTITY = {
@@ -45,6 +51,8 @@ _IDENTITY = {
     "addresses": ("device", "address"),
     "neighbours": ("device", "address"),
     "routes": ("dst",),
+    "hops": ("dst", "device"),
+    "rules": ("priority",),
     "sids": ("dst",),
     "qdiscs": ("device", "handle"),
     "classes": ("device", "classid"),
@@ -58,6 +66,7 @@ _AFTER_IFINFOMSG = rtnl.NLMSGHDR.size + rtnl.IFINFOMSG.size
 _AFTER_IFADDRMSG = rtnl.NLMSGHDR.size + rtnl.IFADDRMSG.size
 _AFTER_NDMSG = rtnl.NLMSGHDR.size + rtnl.NDMSG.size
 _AFTER_RTMSG = rtnl.NLMSGHDR.size + rtnl.RTMSG.size
+_AFTER_RULE = rtnl.NLMSGHDR.size + rtnl.FIB_RULE_HDR.size
 _AFTER_TCMSG = rtnl.NLMSGHDR.size + rtnl.TCMSG.size
 
 
@@ -103,15 +112,45 @@ def _neighbours(kernel: RtSocket, device: Callable[[int], str]) -> Iterable[Neig
             yield Neighbour(device(ifindex), _text(values[rtnl.NDA_DST]), values[rtnl.NDA_LLADDR].hex(":"))
 
 
-def _routes(kernel: RtSocket, device: Callable[[int], str]) -> Iterable[Route | Sid]:
+def _routes(kernel: RtSocket, device: Callable[[int], str]) -> Iterable[Route | Hop | Sid]:
     for data in kernel.dump(messages.ROUTES):
-        _, length, _, _, table, protocol, _, kind, _ = rtnl.RTMSG.unpack_from(data, rtnl.NLMSGHDR.size)
-        if table == rtnl.RT_TABLE_MAIN and protocol != rtnl.RTPROT_KERNEL:
-            yield _route(length, kind, pick(data, _AFTER_RTMSG), device)
+        _, length, _, _, table, protocol, _, kind, flags = rtnl.RTMSG.unpack_from(data, rtnl.NLMSGHDR.size)
+        if table == rtnl.RT_TABLE_MAIN and protocol not in _LEARNED:
+            values = pick(data, _AFTER_RTMSG)
+            dst = f"{_text(values[rtnl.RTA_DST]) if length else '::'}/{length}"
+            if is_of_hosts(dst) and rtnl.RTA_ENCAP_TYPE not in values:
+                yield from _hops(dst, flags, values, device)
+            else:
+                yield _route(dst, kind, values, device)
 
 
-def _route(length: int, kind: int, values: dict[int, bytes], device: Callable[[int], str]) -> Route | Sid:
-    dst = f"{_text(values[rtnl.RTA_DST]) if length else '::'}/{length}"
+def _hops(dst: str, flags: int, values: dict[int, bytes], device: Callable[[int], str]) -> Iterable[Hop]:
+    """The next hops of a route that take packets, or would with carrier."""
+    several = values.get(rtnl.RTA_MULTIPATH, b"")
+    if not several and not flags & rtnl.RTNH_F_DEAD:
+        yield _hop(dst, as_int(values.get(rtnl.RTA_OIF, b"")), values, device)
+    while several:
+        length, flags, _, ifindex = rtnl.RTNEXTHOP.unpack_from(several)
+        if not flags & rtnl.RTNH_F_DEAD:
+            yield _hop(dst, ifindex, pick(several[:length], rtnl.RTNEXTHOP.size), device)
+        several = several[length + 3 & ~3 :]
+
+
+def _hop(dst: str, ifindex: int, values: dict[int, bytes], device: Callable[[int], str]) -> Hop:
+    return Hop(dst, device(ifindex), _text(values[rtnl.RTA_GATEWAY]) if rtnl.RTA_GATEWAY in values else "")
+
+
+def _rules(kernel: RtSocket) -> Iterable[Rule]:
+    for data in kernel.dump(messages.RULES):
+        *_, action, _ = rtnl.FIB_RULE_HDR.unpack_from(data, rtnl.NLMSGHDR.size)
+        values = pick(data, _AFTER_RULE)
+        priority = as_int(values.get(rtnl.FRA_PRIORITY, b""))
+        if priority not in _DEFAULT_RULES:
+            own = as_text(values.get(rtnl.FRA_IIFNAME, b"")) == messages.OWN
+            yield Rule(priority, "blackhole" if action == rtnl.FR_ACT_BLACKHOLE else "main", own)
+
+
+def _route(dst: str, kind: int, values: dict[int, bytes], device: Callable[[int], str]) -> Route | Sid:
     if kind == rtnl.RTN_BLACKHOLE:
         return Route(dst, "", kind="blackhole")
     name = device(as_int(values[rtnl.RTA_OIF]))
@@ -218,6 +257,8 @@ def node(kernel: Kernel, name: str, sysctls: Iterable[str] = (), ports: PortMap 
         addresses=_in_order(_addresses(opened, device)),
         neighbours=_in_order(_neighbours(opened, device)),
         routes=_in_order(item for item in routes if isinstance(item, Route)),
+        hops=_in_order(item for item in routes if isinstance(item, Hop)),
+        rules=_in_order(_rules(opened)),
         sids=_in_order(item for item in routes if isinstance(item, Sid)),
         qdiscs=_in_order(qdiscs),
         classes=_in_order(classes),

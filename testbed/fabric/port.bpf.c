@@ -152,7 +152,8 @@ struct ipv6 {
 	__u16 dst[8];
 } __attribute__((packed));
 
-// The start of every MRC packet, up to the BTH.
+// The start of every MRC packet, up to the BTH. Where the fabric hashes, packets have no outer header: then `outer` here
+// is a copy of the inner one.
 struct headers {
 	__u8 macs[12];
 	__u16 ethertype;
@@ -170,6 +171,7 @@ struct headers {
 } __attribute__((packed));
 
 #define PLAIN_BYTES (ETHERNET_BYTES + IPV6_BYTES)
+#define BARE_BYTES (sizeof(struct headers) - PLAIN_BYTES) // from the inner header on
 
 // The parts of the kernel's own structures that lead to HTB's backlog; relocated when the program is loaded.
 struct gnet_stats_queue {
@@ -272,10 +274,23 @@ static __always_inline int matches(const struct settings *settings, const struct
 	return 0;
 }
 
-// Bytes of a WRITE in front of its payload; 0 for anything else.
-static __always_inline __u32 header_bytes(const struct headers *headers)
+// Read the headers of a packet, as far as it has them. Says whether it is the agents'; sets `bare` without outer header.
+static __always_inline int load(struct __sk_buff *skb, struct headers *headers, int *bare)
 {
-	__u32 bytes = sizeof(*headers) + METH_RETH_BYTES;
+	if (bpf_skb_load_bytes(skb, 0, headers, PLAIN_BYTES) || headers->ethertype != bpf_htons(ETHERTYPE_IPV6))
+		return 0;
+	*bare = headers->outer.next_header == NEXT_HEADER_UDP;
+	if (!*bare && headers->outer.next_header != NEXT_HEADER_IPV6)
+		return 0;
+	if (bpf_skb_load_bytes(skb, *bare ? ETHERNET_BYTES : PLAIN_BYTES, &headers->inner, BARE_BYTES))
+		return 0;
+	return headers->inner.next_header == NEXT_HEADER_UDP && headers->destination_port == bpf_htons(ROCE_PORT);
+}
+
+// Bytes of a WRITE in front of its payload; 0 for anything else.
+static __always_inline __u32 header_bytes(const struct headers *headers, int bare)
+{
+	__u32 bytes = sizeof(*headers) - (bare ? IPV6_BYTES : 0) + METH_RETH_BYTES;
 
 	if (headers->opcode < FIRST_WRITE || headers->opcode > LAST_WRITE)
 		return 0;
@@ -314,11 +329,11 @@ static __always_inline __u32 with_dscp(__u32 first_word, __u32 dscp)
 	return (first_word & ~bpf_htonl(DSCP_MASK)) | bpf_htonl(dscp << DSCP_SHIFT);
 }
 
-// Cut the payload off. All three length fields follow; the DSCP says so in both headers.
-static __always_inline int trim(struct __sk_buff *skb, struct headers *headers, __u32 bytes, __u32 dscp)
+// Cut the payload off. All length fields follow; the DSCP says so in each header.
+static __always_inline int trim(struct __sk_buff *skb, struct headers *headers, int bare, __u32 bytes, __u32 dscp)
 {
 	__u16 outer_length = bytes - PLAIN_BYTES;
-	__u16 inner_length = outer_length - IPV6_BYTES;
+	__u16 inner_length = outer_length - (bare ? 0 : IPV6_BYTES);
 
 	if (bpf_skb_change_tail(skb, bytes, 0))
 		return -1;
@@ -327,6 +342,8 @@ static __always_inline int trim(struct __sk_buff *skb, struct headers *headers, 
 	headers->inner.first_word = with_dscp(headers->inner.first_word, dscp);
 	headers->inner.payload_length = bpf_htons(inner_length);
 	headers->udp_length = bpf_htons(inner_length);
+	if (bare)
+		return bpf_skb_store_bytes(skb, ETHERNET_BYTES, &headers->inner, BARE_BYTES, 0);
 	return bpf_skb_store_bytes(skb, 0, headers, sizeof(*headers), 0);
 }
 
@@ -352,20 +369,15 @@ static __always_inline int egress(struct __sk_buff *skb, struct port *port, __u3
 	const struct settings *settings = &port->settings;
 	struct headers headers = {};
 	__u32 flags = settings->flags, dscp = 0, ev = 0, length = skb->len, shortest = 0, whole;
-	int is_mrc, control, trimmable;
+	int is_mrc, control, trimmable, bare = 0;
 
-	is_mrc = !bpf_skb_load_bytes(skb, 0, &headers, sizeof(headers));
-	if (!is_mrc)
-		bpf_skb_load_bytes(skb, 0, &headers, PLAIN_BYTES);
+	is_mrc = load(skb, &headers, &bare);
 	if (headers.ethertype == bpf_htons(ETHERTYPE_IPV6))
 		dscp = (bpf_ntohl(headers.outer.first_word) & DSCP_MASK) >> DSCP_SHIFT;
-	is_mrc = is_mrc && headers.ethertype == bpf_htons(ETHERTYPE_IPV6) &&
-		 headers.outer.next_header == NEXT_HEADER_IPV6 && headers.inner.next_header == NEXT_HEADER_UDP &&
-		 headers.destination_port == bpf_htons(ROCE_PORT);
 	control = dscp == DSCP_CONTROL || dscp == DSCP_TRIMMED || dscp == DSCP_TRIMMED_LAST_HOP;
 	if (is_mrc) {
 		ev = bpf_ntohl(headers.inner.first_word) << 16 | bpf_ntohs(headers.source_port);
-		shortest = header_bytes(&headers);
+		shortest = header_bytes(&headers, bare);
 		if (flags & WATCH_EVS)
 			note_ev(skb, &headers, ev, now);
 		if (headers.opcode != ENDPOINT_REQUEST && headers.opcode != ENDPOINT_RESPONSE)
@@ -387,7 +399,7 @@ static __always_inline int egress(struct __sk_buff *skb, struct port *port, __u3
 	port->counters.depth_bytes = depth;
 	trimmable = (dscp == DSCP_TRIMMABLE || dscp == DSCP_TRIMMABLE_RETX) && shortest && shortest < length;
 	if (trimmable && (flags & TRIM) && depth + length > settings->trim_at_bytes) {
-		if (!trim(skb, &headers, shortest, flags & LAST_HOP ? DSCP_TRIMMED_LAST_HOP : DSCP_TRIMMED)) {
+		if (!trim(skb, &headers, bare, shortest, flags & LAST_HOP ? DSCP_TRIMMED_LAST_HOP : DSCP_TRIMMED)) {
 			COUNT(trimmed, 1);
 			port->counters.trimmed_depth_bytes = depth;
 			control = 1;

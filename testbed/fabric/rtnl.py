@@ -14,6 +14,7 @@ RTM_NEWLINK, RTM_GETLINK = 16, 18
 RTM_NEWADDR, RTM_GETADDR = 20, 22
 RTM_NEWROUTE, RTM_GETROUTE = 24, 26
 RTM_NEWNEIGH, RTM_GETNEIGH = 28, 30
+RTM_NEWRULE, RTM_DELRULE, RTM_GETRULE = 32, 33, 34
 RTM_NEWQDISC, RTM_GETQDISC = 36, 38
 RTM_NEWTCLASS, RTM_GETTCLASS = 40, 42
 RTM_NEWTFILTER, RTM_GETTFILTER = 44, 46
@@ -23,6 +24,8 @@ IFINFOMSG = struct.Struct("=BxHiII")  # family, type, index, flags, change
 IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
 NDMSG = struct.Struct("=BxxxiHBB")  # family, ifindex, state, flags, type
 RTMSG = struct.Struct("=8BI")  # family, dst length, src length, tos, table, protocol, scope, type, flags
+RTNEXTHOP = struct.Struct("=HBBi")  # length with its attributes, flags, weight - 1, ifindex
+FIB_RULE_HDR = struct.Struct("=8BI")  # family, dst and src length, tos, table, two unused, action, flags
 TCMSG = struct.Struct("=BxxxiIII")  # family, ifindex, handle, parent, info
 
 IFF_UP, IFF_LOWER_UP = 1, 1 << 16
@@ -40,9 +43,13 @@ NDA_DST, NDA_LLADDR = 1, 2
 NUD_PERMANENT = 0x80
 
 RT_TABLE_MAIN = 254
-RTPROT_KERNEL, RTPROT_STATIC = 2, 4
+RTPROT_KERNEL, RTPROT_STATIC, RTPROT_ZEBRA, RTPROT_BGP = 2, 4, 11, 186
 RTN_UNICAST, RTN_BLACKHOLE = 1, 6
-RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_ENCAP_TYPE, RTA_ENCAP = 1, 4, 5, 21, 22
+RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH, RTA_ENCAP_TYPE, RTA_ENCAP = 1, 4, 5, 9, 21, 22
+RTNH_F_DEAD = 1
+
+FRA_IIFNAME, FRA_PRIORITY, FRA_TABLE = 3, 6, 15
+FR_ACT_TO_TBL, FR_ACT_BLACKHOLE = 1, 6
 
 LWTUNNEL_ENCAP_SEG6, LWTUNNEL_ENCAP_SEG6_LOCAL = 5, 7
 SEG6_LOCAL_ACTION, SEG6_LOCAL_TABLE, SEG6_LOCAL_COUNTERS, SEG6_LOCAL_FLAVORS = 1, 3, 10, 11

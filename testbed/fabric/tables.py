@@ -5,8 +5,11 @@ from __future__ import annotations
 from testbed.fabric import messages
 from testbed.fabric.apply import node_requests
 from testbed.fabric.netlink import Kernel
-from testbed.fabric.plan import FabricPlan
+from testbed.fabric.objects import FabricPlan, NodePlan, Rule
 from testbed.topology.clos import SID_DEVICE
+
+# A switch without SIDs forgets its tables by rules: what it sends itself (a routing daemon's) still goes.
+_NOTHING_PASSES = (Rule(1, "main", own=True), Rule(2, "blackhole"))
 
 
 class Tables:
@@ -17,10 +20,22 @@ class Tables:
         self._plan = plan
 
     def forget(self, node: str) -> None:
-        """Take a switch's SID away, without which it forwards nothing; what arrives runs into its blackhole route."""
-        ifindex = next(item.ifindex for item in self._plan.nodes[node].interfaces if item.device == SID_DEVICE)
-        self._kernel[node].send([messages.set_up(ifindex, False, f"device {SID_DEVICE} down")])
+        """Take a switch's SID away, or all tables by a rule; what arrives runs into a blackhole."""
+        planned = self._plan.nodes[node]
+        if planned.sids:
+            down = messages.set_up(_sid_ifindex(planned), False, f"device {SID_DEVICE} down")
+            self._kernel[node].send([down])
+        else:
+            self._kernel[node].send([messages.rule(rule, True) for rule in _NOTHING_PASSES])
 
     def program(self, node: str) -> None:
-        """Give it back. Doing it to a switch that has it changes nothing."""
-        self._kernel[node].send(node_requests(self._plan.nodes[node], [SID_DEVICE]))
+        """Give them back. Doing it to a switch that has them changes nothing."""
+        planned = self._plan.nodes[node]
+        if planned.sids:
+            self._kernel[node].send(node_requests(planned, [SID_DEVICE]))
+        else:
+            self._kernel[node].send([messages.rule(rule, False) for rule in reversed(_NOTHING_PASSES)])
+
+
+def _sid_ifindex(planned: NodePlan) -> int:
+    return next(item.ifindex for item in planned.interfaces if item.device == SID_DEVICE)

@@ -19,10 +19,11 @@ from typing import Any
 from testbed.fabric import apply, bpf, netem, netns, observe, plan
 from testbed.fabric.netlink import Kernel
 from testbed.fabric.portmap import PortMap
-from testbed.fabric.programs import PORTS_MAP, Programs
+from testbed.fabric.programs import EVS_MAP, PORTS_MAP, Programs
 from testbed.lab import agents, lock, processes, state
 from testbed.lab.state import LabState
 from testbed.lab.verify import verify_paths
+from testbed.lab.verify_hashed import verify_hashed
 from testbed.topology import clos
 from testbed.topology.clos import Clos
 from testbed.topology.errors import InputError, MissingError, MrclabError
@@ -204,7 +205,11 @@ def _make(made: LabState, fabric: Clos, desired: plan.FabricPlan, progress: Prog
             made.save()
             progress("agents", len(made.agents), len(made.agents))
         with watch.phase("paths"), agents.AgentGroup.of(made.directory, made.agents) as group:
-            verified = verify_paths(fabric, kernel, group, steps("paths"))
+            if made.spec.source_routed:
+                verified = verify_paths(fabric, kernel, group, steps("paths"))
+            else:
+                with PortMap.of_id(made.maps[PORTS_MAP]) as ports:
+                    verified = verify_hashed(fabric, ports, made.maps[EVS_MAP], group, steps("paths"))
     counts = len(fabric.hosts), len(fabric.switches), len(fabric.links)
     result = UpResult(made.name, *counts, verified, watch.total())
     made.up_result = asdict(result)

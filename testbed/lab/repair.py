@@ -20,7 +20,7 @@ from testbed.lab.running import RunningLab, open_lab
 from testbed.topology.errors import InvalidRunError
 
 # Sections whose objects are created or replaced by the same request that made them.
-_REPLACED = frozenset({"interfaces", "addresses", "neighbours", "routes", "sids"})
+_REPLACED = frozenset({"interfaces", "addresses", "neighbours", "routes", "hops", "sids"})
 _UNEXPECTED = "unexpected"
 
 

@@ -4,7 +4,7 @@ For every ordered pair of T0 groups, every plane and every T1, one probe goes fr
 the other; its answer comes back over the same EV reversed (agents.mrc.endpoint). In one round all probes name the same
 T1 number: then the uSIDs of exactly these T1s have to count, by exactly two packets a probe, those of the T0s
 accordingly, and those of all other T1s not at all. The counters are the kernel's (`fabric.counters`), so no agent is
-believed.
+believed. For a fabric that hashes see `verify_hashed`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from testbed.topology.errors import MrclabError
 from testbed.topology.trace import Trace
 
 _PACKETS_PER_PROBE = 2  # it, and its answer
-_TRIES = 3  # a packet may be late or lost on a machine that is busy elsewhere; a wrong path is wrong each time
-_SHOWN = 5
-_PROBE_TIMEOUT_NS = 500_000_000
+TRIES = 3  # a packet may be late or lost on a machine that is busy elsewhere; a wrong path is wrong each time
+SHOWN = 5
+PROBE_TIMEOUT_NS = 500_000_000
 
 
 class PathError(MrclabError):
@@ -40,15 +40,15 @@ def verify_paths(fabric: Clos, kernel: Kernel, agents: AgentGroup, progress: Cal
     spec = fabric.spec
     counted = _counted(fabric, kernel)
     for t1 in range(spec.t1s_per_plane):
-        for attempt in range(1, _TRIES + 1):
+        for attempt in range(1, TRIES + 1):
             wrong = _probe_all(fabric, agents, t1)
             before, counted = counted, _counted(fabric, kernel)
             wrong += _miscounted(fabric, t1, {name: counted[name] - before[name] for name in counted})
             if not wrong:
                 break
-            if attempt == _TRIES:
-                more = f" (and {len(wrong) - _SHOWN} more)" if len(wrong) > _SHOWN else ""
-                raise PathError("paths are not as their EVs say: " + "; ".join(wrong[:_SHOWN]) + more)
+            if attempt == TRIES:
+                more = f" (and {len(wrong) - SHOWN} more)" if len(wrong) > SHOWN else ""
+                raise PathError("paths are not as their EVs say: " + "; ".join(wrong[:SHOWN]) + more)
         progress(t1 + 1, spec.t1s_per_plane)
     return _pairs(fabric) * spec.planes * spec.t1s_per_plane
 
@@ -89,7 +89,7 @@ def _probe_all(fabric: Clos, agents: AgentGroup, t1: int) -> list[str]:
         answers = agents.call_each(
             "probe",
             {
-                clos.host_name(host): {"peer": peer, "evs": evs, "timeout_ns": _PROBE_TIMEOUT_NS}
+                clos.host_name(host): {"peer": peer, "evs": evs, "timeout_ns": PROBE_TIMEOUT_NS}
                 for host, peer in peers.items()
             },
         )
@@ -139,7 +139,7 @@ def prove(fabric: Clos, kernel: Kernel, agent: AgentClient, way: Trace) -> Proof
     before = sid_counters(kernel, switches)
     peer = fabric.nodes[way.dst].index
     known = way.ev if way.t1 is not None else ev.make(way.plane, 0)  # inside a rack a host has one EV per plane
-    (told,) = agent.call("probe", peer=peer, evs=[known], timeout_ns=_PROBE_TIMEOUT_NS)["results"]
+    (told,) = agent.call("probe", peer=peer, evs=[known], timeout_ns=PROBE_TIMEOUT_NS)["results"]
     after = sid_counters(kernel, switches)
     counted = [name for name in switches if after[name] - before[name] >= 1]
     return Proof(

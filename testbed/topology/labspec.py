@@ -160,7 +160,7 @@ class LabSpec(_Section):
     delay: Delay = Field(default_factory=Delay, description="what cables add; needs netem in the kernel")
     routing: Literal["srv6", "ecmp"] = Field(
         default="srv6",
-        description="how the fabric forwards: srv6, as the sender says; ecmp, by a hash of each flow (mrclab sim only)",
+        description="how the fabric forwards: srv6, as the sender says; ecmp, static, by a hash of each flow",
     )
     transport: Transport = Field(default_factory=Transport, description="defaults of the queue pairs")
     stands_for: RealRates = Field(

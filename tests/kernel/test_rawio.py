@@ -104,6 +104,15 @@ def test_only_the_agents_packets_are_taken(cable: Cable, ends: tuple[Port, Port]
     assert received(far, 1) == [ours]
 
 
+def test_packets_without_an_outer_header_are_taken_too(ends: tuple[Port, Port]) -> None:
+    near, far = ends
+    bare = packet(b"ours")[40:]
+    for other in (packet(b"", udp_port=4790)[40:], packet(b"", inner_next_header=6)[40:]):
+        assert near.send([other], control=False) is Sent.YES
+    near.send([bare], control=False)
+    assert received(far, 1) == [bare]
+
+
 def test_another_udp_port_can_be_agreed_on(cable: Cable, ends: tuple[Port, Port]) -> None:
     with cable.inside("b"):
         other = Port(cable.specs("b")[0], udp_port=4971)

@@ -15,4 +15,5 @@ KIND = Kind(
     doc="all hosts are told to use no EV that crosses these links (queue pairs of that moment)",
     takes="links",
     acts=_acts,
+    by_evs=True,
 )

@@ -52,7 +52,7 @@ class Kind:
 
     `end` is the default of kinds that take ends, None for those that have none. `defaults` holds each option that the
     kind takes. `lasts_ns` is how long it lasts when nothing is said (None: until it is cleared, or the run ends).
-    `needs_netem`: only where the kernel has that qdisc.
+    `needs_netem`: only where the kernel has that qdisc. `by_evs`: it acts on the EVs that cross its links.
     """
 
     name: str
@@ -63,6 +63,19 @@ class Kind:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     lasts_ns: int | None = None
     needs_netem: bool = False
+    by_evs: bool = False
+
+    def refuse_hashed(self, target: Target, clos: Clos) -> None:
+        """Raises InputError where the fabric hashes, and the target or the kind needs EVs that name paths."""
+        if clos.spec.source_routed:
+            return
+        why = f"the switches of lab {clos.spec.name} hash (routing: {clos.spec.routing})"
+        if target.usid is not None:
+            what = f"{target.text!r} names what goes over one T1, but {why}: no packet says so"
+            raise InputError(what, f"name an EV: 'host {target.nodes[0].name} ev 0xc001'")
+        if self.by_evs and any(link.tier == "t0-t1" for link in target.links):
+            what = f"{self.name} takes the EVs that cross a link, but {why}: no EV names a T0-T1 link"
+            raise InputError(what, "name a NIC-T0 link, which all EVs of its plane cross: 'host h0 plane 0'")
 
     def case(self, target: Target, end: End | None, options: Values) -> Case:
         """A fault of this kind. Raises InputError for a target, end or option that it does not take."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from testbed.fabric import plan
+from testbed.fabric.objects import Hop, Rule
 from testbed.fabric.observe import SECTIONS, compare
 from testbed.fabric.plan import NodePlan, Route
 from testbed.topology import clos
@@ -16,7 +17,8 @@ from testbed.topology.labspec import LabSpec
 @pytest.fixture
 def desired() -> NodePlan:
     spec = LabSpec(name="lab", planes=1, t0_groups=2, hosts_per_t0=1, t1s_per_plane=1)
-    return plan.build(clos.build(spec)).nodes["h0"]
+    node = plan.build(clos.build(spec)).nodes["h0"]
+    return replace(node, hops=(Hop("fd6d:7263::2/128", "eth0", "fe80::65"),), rules=(Rule(1, "blackhole"),))
 
 
 def test_a_node_as_planned_has_no_differences_whatever_the_order(desired: NodePlan) -> None:

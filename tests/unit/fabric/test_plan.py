@@ -10,7 +10,6 @@ from agents.wire import address
 from testbed.fabric import plan
 from testbed.topology import clos
 from testbed.topology.clos import Clos
-from testbed.topology.errors import InputError
 from testbed.topology.labspec import LabSpec
 
 shapes = st.builds(
@@ -161,10 +160,3 @@ def test_control_comes_before_data_and_both_share_the_line(small: Clos) -> None:
     assert control.prio < data.prio
     assert control.parent == data.parent == line.classid
     assert data.rate_bps * 10 < line.rate_bps  # what it is guaranteed even against control
-
-
-def test_a_fabric_that_hashes_is_refused_with_the_way_out() -> None:
-    hashing = clos.build(LabSpec(name="lab", planes=1, t0_groups=2, hosts_per_t0=1, t1s_per_plane=1, routing="ecmp"))
-    with pytest.raises(InputError, match="routing: ecmp exists in virtual time only") as caught:
-        plan.build(hashing)
-    assert "mrclab sim" in caught.value.hint

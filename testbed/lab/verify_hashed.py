@@ -1,0 +1,166 @@
+"""Proof that a fabric that hashes uses every path: probes as many different flows, and the ports' own word on each.
+
+The port programs note which EV of which hosts they have sent (`watch_evs`, `portmap.ev_uses`). So for each probe it is
+known over which T1 it went, and over which its answer came back, whatever else is on its way (a routing daemon's
+packets are). Probes are drawn until for every ordered pair of T0 groups, in every plane, each T1 has been crossed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from random import Random
+
+from agents.wire import ev
+from testbed.fabric.portmap import PortMap, ev_uses
+from testbed.lab.agents import AgentClient, AgentGroup
+from testbed.lab.verify import PROBE_TIMEOUT_NS, SHOWN, TRIES, PathError, Proof
+from testbed.topology import clos
+from testbed.topology.clos import Clos, Port
+
+_PROBES_PER_T1 = 2  # in a round, per pair of groups and plane
+_ROUNDS = 30  # that one of 64 T1s gets none of so many probes has a probability of 1e-26
+
+Flow = tuple[int, int, int]  # EV, source host, destination host
+Missing = dict[tuple[int, int, int], set[int]]  # source group, destination group, plane -> T1s not crossed yet
+
+
+class Watched:
+    """The fabric ports of a lab while they watch EVs."""
+
+    def __init__(self, fabric: Clos, evs_map: int) -> None:
+        self._evs_map = evs_map
+        self._far = {port.ifindex: far for port, far in _fabric_ports(fabric)}
+        self._near = {port.ifindex: port.node for port, _ in _fabric_ports(fabric)}
+
+    def ways(self, flows: Iterable[Flow]) -> dict[Flow, list[tuple[str, str]]]:
+        """For each flow the links that its packets took, as (from, to), T0 before T1."""
+        found: dict[Flow, list[tuple[str, str]]] = {flow: [] for flow in flows}
+        for use in ev_uses(self._evs_map):
+            flow = use.ev, use.src, use.dst
+            if flow in found and use.ifindex in self._far:
+                found[flow].append((self._near[use.ifindex], self._far[use.ifindex].node))
+        return {flow: sorted(links) for flow, links in found.items()}
+
+
+def _fabric_ports(fabric: Clos) -> Iterator[tuple[Port, Port]]:
+    for link in fabric.links.values():
+        if link.tier == "t0-t1":
+            yield link.a, link.b
+            yield link.b, link.a
+
+
+@contextmanager
+def watching(fabric: Clos, ports: PortMap, evs_map: int) -> Iterator[Watched]:
+    """Let the fabric's ports note EVs for the time of the block."""
+    before = {port.ifindex: ports.change(port.ifindex, watch_evs=True) for port, _ in _fabric_ports(fabric)}
+    try:
+        yield Watched(fabric, evs_map)
+    finally:
+        for ifindex, settings in before.items():
+            ports.set(ifindex, settings)
+
+
+def verify_hashed(
+    fabric: Clos, ports: PortMap, evs_map: int, agents: AgentGroup, progress: Callable[[int, int], None]
+) -> int:
+    """Probe until every path between T0 groups was taken; how many there are. Raises PathError."""
+    spec = fabric.spec
+    distances = range(1, spec.t0_groups)
+    with watching(fabric, ports, evs_map) as watched:
+        for distance in distances:
+            missing: Missing = {
+                (group, (group + distance) % spec.t0_groups, plane): set(range(spec.t1s_per_plane))
+                for group in range(spec.t0_groups)
+                for plane in range(spec.planes)
+            }
+            _cover(fabric, watched, agents, missing, Random(f"{spec.name} {distance}"))
+            progress(distance, len(distances))
+    return spec.t0_groups * (spec.t0_groups - 1) * spec.planes * spec.t1s_per_plane
+
+
+def _cover(fabric: Clos, watched: Watched, agents: AgentGroup, missing: Missing, rng: Random) -> None:
+    """Probe, round by round, until nothing is missing."""
+    failed = 0
+    for round_number in range(_ROUNDS):
+        wrong = _round(fabric, watched, agents, missing, rng, round_number)
+        failed += bool(wrong)
+        if failed == TRIES:
+            more = f" (and {len(wrong) - SHOWN} more)" if len(wrong) > SHOWN else ""
+            raise PathError("paths do not work: " + "; ".join(wrong[:SHOWN]) + more)
+        if not any(missing.values()):
+            return
+    (src, dst, plane), t1s = next((key, t1s) for key, t1s in missing.items() if t1s)
+    name, near = clos.t1_name(plane, min(t1s)), clos.t0_name(plane, src)
+    raise PathError(f"no flow from {near} to {clos.t0_name(plane, dst)} was hashed onto {name}")
+
+
+def _round(
+    fabric: Clos, watched: Watched, agents: AgentGroup, missing: Missing, rng: Random, round_number: int
+) -> list[str]:
+    """Some probes for each pair and plane that misses a T1; strikes off what was crossed, returns what was wrong."""
+    spec = fabric.spec
+    slot = round_number % spec.hosts_per_t0  # a host of each group stands for it, another one in each round
+    asked: dict[int, tuple[int, list[int]]] = {}  # source host -> destination host, EVs
+    for (src, dst, plane), t1s in missing.items():
+        if t1s:
+            peer = dst * spec.hosts_per_t0 + slot
+            _, evs = asked.setdefault(src * spec.hosts_per_t0 + slot, (peer, []))
+            evs += [_drawn(plane, rng) for _ in range(_PROBES_PER_T1 * spec.t1s_per_plane)]
+    answers = agents.call_each(
+        "probe",
+        {
+            clos.host_name(host): {"peer": peer, "evs": evs, "timeout_ns": PROBE_TIMEOUT_NS}
+            for host, (peer, evs) in asked.items()
+        },
+    )
+    sent = {(value, host, peer) for host, (peer, evs) in asked.items() for value in evs}
+    ways = watched.ways(sent | {(value, peer, host) for value, host, peer in sent})
+    wrong = []
+    for host, (peer, _) in asked.items():
+        for result in answers[clos.host_name(host)]["results"]:
+            there, back = (result["ev"], host, peer), (result["ev"], peer, host)
+            for flow in (there, back):
+                if result["answered"] or flow == there:
+                    wrong += _judge(fabric, flow, ways[flow], missing if flow == there else None)
+            if not result["answered"]:
+                name = f"{clos.host_name(host)} to {clos.host_name(peer)}"
+                wrong.append(f"no answer to a probe from {name} in plane {ev.plane_of(result['ev'])}")
+    return wrong
+
+
+def _judge(fabric: Clos, flow: Flow, way: list[tuple[str, str]], missing: Missing | None) -> list[str]:
+    """Is the way one T1 in the flow's plane, from the one T0 to the other? Then that T1 is no longer missing."""
+    value, src, dst = flow
+    plane, src_group, dst_group = ev.plane_of(value), fabric.group_of(src), fabric.group_of(dst)
+    near, far = clos.t0_name(plane, src_group), clos.t0_name(plane, dst_group)
+    for t1 in range(fabric.spec.t1s_per_plane):
+        middle = clos.t1_name(plane, t1)
+        if way == [(near, middle), (middle, far)]:
+            if missing is not None:
+                missing[src_group, dst_group, plane].discard(t1)
+            return []
+    links = ", ".join(f"{a} to {b}" for a, b in way) or "no link"
+    return [f"a packet from {clos.host_name(src)} to {clos.host_name(dst)} in plane {plane} took {links}"]
+
+
+def _drawn(plane: int, rng: Random) -> int:
+    return ev.make(plane, 0, rng.randrange(1, ev.MAX_SPARE + 1))
+
+
+def prove_hashed(
+    fabric: Clos, ports: PortMap, evs_map: int, agent: AgentClient, src: str, dst: str, value: int
+) -> tuple[Proof, list[str]]:
+    """Send a probe with an EV, and see by the ports where it went: the proof, and the nodes of the way there."""
+    near, far = fabric.nodes[src].index, fabric.nodes[dst].index
+    there, back = (value, near, far), (value, far, near)
+    with watching(fabric, ports, evs_map) as watched:
+        (told,) = agent.call("probe", peer=far, evs=[value], timeout_ns=PROBE_TIMEOUT_NS)["results"]
+        ways = watched.ways([there, back])
+    crossed = _nodes(ways[there])
+    others = [name for name in _nodes(ways[back]) if name not in crossed]
+    return Proof(told["answered"], told.get("rtt_ns"), crossed, others), [src, *crossed, dst]
+
+
+def _nodes(way: list[tuple[str, str]]) -> list[str]:
+    return list(dict.fromkeys(name for link in way for name in link))
