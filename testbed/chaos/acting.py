@@ -12,6 +12,7 @@ from testbed.chaos.kinds.acts import Act, Blank, Change, Deny, Down, Kill, Pause
 from testbed.chaos.kinds.kind import Kind
 from testbed.topology.clos import Port
 from testbed.topology.port_settings import PortSettings
+from testbed.topology.port_stamps import PortStamps
 
 _DELAYS = ("delay_ns", "delay_jitter_ns")  # what the cable does, not the port's program
 
@@ -30,6 +31,12 @@ class PortControl(Protocol):
 
     def change(self, port: Port, **settings: Any) -> None:
         """Change settings by name."""
+
+    def stamps(self, port: Port) -> PortStamps:
+        """What the port noted of faults since `forget_stamps`."""
+
+    def forget_stamps(self, port: Port) -> None:
+        """The next drop is the first one."""
 
 
 class ActingHands(ABC):
@@ -75,6 +82,14 @@ class ActingHands(ABC):
             case Change(port, setting):
                 return getattr(self.ports.settings(port), setting)
         return None
+
+    def watch(self, port: Port) -> None:
+        """See Hands."""
+        self.ports.forget_stamps(port)
+
+    def stamps(self, port: Port) -> PortStamps:
+        """See Hands."""
+        return self.ports.stamps(port)
 
     def do(self, act: Act) -> None:
         """See Hands."""

@@ -6,10 +6,11 @@ sender's events the losses and EVs; the receiver's own EVs carry only SACKs, and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
+from statistics import median
 from typing import Any
 
-from testbed.chaos.stage import Agents
+from testbed.chaos.stage import Agents, ask
 from testbed.chaos.traffic import Ends
 from testbed.lab.follow import Follower
 from testbed.measure.record import (
@@ -81,7 +82,9 @@ class Translator:
 class Collector:
     """For one run; `ends` are its flows. `totals` is by host."""
 
-    def __init__(self, agents: Agents, recorder: Recorder, ends: Iterable[Ends]) -> None:
+    def __init__(self, agents: Agents, recorder: Recorder, ends: Sequence[Ends]) -> None:
+        self._agents = agents
+        self._ends = ends
         self._recorder = recorder
         self._translator = Translator(recorder)
         for one in ends:
@@ -106,6 +109,14 @@ class Collector:
             self._translator.take(host, samples, events)
         self._recorder.flush()
         return self._recorder.run.events[before:]
+
+    def round_trip(self, now_ns: int, but: Collection[str] = ()) -> None:
+        """Note how long a round trip takes now: the median of the last samples of all EVs of all senders."""
+        senders = [(one.flow.src, {"qpn": one.src_qpn}) for one in self._ends if one.flow.src not in but]
+        samples = [ev["rtt_ns"] for answer in ask(self._agents, "ev-map", senders) for ev in answer["evs"]]
+        known = [sample for sample in samples if sample]
+        if known:
+            self._recorder.run.round_trips.append((now_ns, round(median(known))))
 
     def machine(self) -> Machine:
         """The agents' part of the machine's figures, from `begin` to the last `collect`."""

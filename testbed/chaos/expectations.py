@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from testbed.measure import faults, phases, series
+from testbed.measure import faults, phases, ports_view, series
 from testbed.measure.faults import FaultCost
 from testbed.measure.judgement import Judged, Unit
 from testbed.measure.record import GOOD_STATES, QpFailed, Run
@@ -78,7 +78,7 @@ class Expectation:
 
     def field(self) -> tuple[Any, Any]:
         """(type, field) of its limit in the scenario's schema."""
-        limit = {"count": Count, "fraction": Fraction, "duration": DurationNs}[self.unit]
+        limit = {"count": Count, "fraction": Fraction, "duration": DurationNs, "round trips": float}[self.unit]
         return limit | None, Field(default=None, ge=0, description=self.doc)
 
 
@@ -149,6 +149,12 @@ def _losses(view: View) -> Measured:
 def _dip(view: View) -> Measured:
     dips = [cost.dip_fraction for cost in view.costs if cost.dip_fraction is not None]
     return max(dips, default=None), len(dips)
+
+
+def _unused(view: View) -> Measured:
+    views = [ports_view.of_fault(view.run, cost.fault) for cost in view.costs]
+    found = [one.unused_round_trips for one in views if one.unused_round_trips is not None]
+    return max(found, default=None), len(found)
 
 
 def _healthy_retired(view: View) -> Measured:
@@ -251,6 +257,16 @@ EXPECTATIONS = {
             _losses,
             none_is_good=True,
             excused_by="drops",
+            of_faults=True,
+        ),
+        Expectation(
+            "unused_within_round_trips",
+            "time from the first packet that a dead port took to the last that came to it but for probes, by the "
+            "ports' own stamps, in loaded round trips before the fault, at most",
+            "round trips",
+            "at_most",
+            _unused,
+            none_is_good=True,
             of_faults=True,
         ),
         Expectation(

@@ -19,9 +19,11 @@ from testbed.chaos.kinds.acts import Act, Kill, Pause
 from testbed.chaos.kinds.kind import End, Kind, damage
 from testbed.chaos.kinds.options import Values
 from testbed.chaos.kinds.standing import to_do, to_undo
-from testbed.measure.record import Fault
-from testbed.topology.clos import Clos
+from testbed.chaos.kinds.watched import watched
+from testbed.measure.record import Fault, Seen
+from testbed.topology.clos import Clos, Port
 from testbed.topology.errors import InputError
+from testbed.topology.port_stamps import PortStamps
 from testbed.topology.targets import resolve
 
 
@@ -33,6 +35,12 @@ class Hands(Protocol):
 
     def found(self, act: Act) -> Any:
         """What `do` will change, as a plain value for `restore`; None when restoring needs none."""
+
+    def watch(self, port: Port) -> None:
+        """A fault begins that this port will see: what it notes from now on is of it."""
+
+    def stamps(self, port: Port) -> PortStamps:
+        """What the port noted since `watch`."""
 
     def do(self, act: Act) -> None:
         """Do it; no error when it is done already."""
@@ -92,6 +100,10 @@ class Injector:
             active = self._journal.active()
             others = [self._acts_of(one) for one in active]
             fault = replace(fault, number=self._journal.put(fault, self._found(acts, active)))
+            held = {one.port for acts_of_other in others for one in watched(self._clos, acts_of_other)}
+            for one in watched(self._clos, acts):
+                if one.port not in held:
+                    self._hands.watch(one.port)
             since_ns = self._clock()
             try:
                 for act in to_do(acts, others):
@@ -148,17 +160,19 @@ class Injector:
         return self._journal.active()
 
     def _undo(self, fault: Fault, others: Sequence[Fault], due_ns: int | None = None) -> Fault:
-        self._journal.undo(fault.number, self._clock(), due_ns)
+        acts = self._acts_of(fault)
+        seen = tuple(Seen(one.name, one.dead, self._hands.stamps(one.port)) for one in watched(self._clos, acts))
+        self._journal.undo(fault.number, self._clock(), due_ns, seen)
         found = self._journal.before(fault.number)
         up_ns = self._clock()
-        for position, act, instead in to_undo(self._acts_of(fault), [self._acts_of(other) for other in others]):
+        for position, act, instead in to_undo(acts, [self._acts_of(other) for other in others]):
             if instead is None:
                 self._hands.restore(act, found[position])
             else:
                 self._hands.do(instead)
         until_ns = self._clock()
         self._journal.undone(fault.number, up_ns, until_ns)
-        return replace(fault, up_ns=up_ns, until_ns=until_ns, undo_due_ns=due_ns)
+        return replace(fault, up_ns=up_ns, until_ns=until_ns, undo_due_ns=due_ns, seen=seen)
 
     def _found(self, acts: Sequence[Act], active: Iterable[Fault]) -> list[Any]:
         """What acts find: where a fault holds the thing already, what that one found before."""

@@ -16,11 +16,12 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
-from testbed.measure.record import Fault
+from testbed.measure.record import Fault, Seen
+from testbed.topology.port_stamps import PortStamps
 
 FILE_NAME = "faults.jsonl"
 _DESCRIPTION = ("kind", "target", "end", "by", "links", "damage", "options", "due_ns", "entry")  # fields of Fault
@@ -59,9 +60,10 @@ class Journal:
         """It was put in between these two times."""
         self._append({"step": "acted", "fault": number, "since_ns": since_ns, "down_ns": down_ns})
 
-    def undo(self, number: int, now_ns: int, due_ns: int | None = None) -> None:
-        """It is about to be undone, which was due at `due_ns`."""
-        self._append({"step": "undo", "fault": number, "t_ns": now_ns, "due_ns": due_ns})
+    def undo(self, number: int, now_ns: int, due_ns: int | None = None, seen: Sequence[Seen] = ()) -> None:
+        """It is about to be undone, which was due at `due_ns`; this is what ports noted of it."""
+        noted = [(one.port, one.dead, *astuple(one.stamps)) for one in seen]
+        self._append({"step": "undo", "fault": number, "t_ns": now_ns, "due_ns": due_ns, "seen": noted})
 
     def undone(self, number: int, up_ns: int, until_ns: int) -> None:
         """It was undone between these two times."""
@@ -79,7 +81,8 @@ class Journal:
                 case "acted":
                     self._change(number, since_ns=step["since_ns"], down_ns=step["down_ns"])
                 case "undo":
-                    self._change(number, undo_due_ns=step["due_ns"])
+                    seen = tuple(Seen(port, dead, PortStamps(*stamps)) for port, dead, *stamps in step.get("seen", ()))
+                    self._change(number, undo_due_ns=step["due_ns"], seen=seen)
                 case "undone":
                     self._change(number, up_ns=step["up_ns"], until_ns=step["until_ns"])
         return list(self._faults.values())

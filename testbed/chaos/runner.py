@@ -38,6 +38,7 @@ SUMMARY_FILE = "summary.json"
 REPORT_FILE = "report.html"
 
 COLLECT_EVERY_NS = 200_000_000
+ROUND_TRIPS_EVERY = 5  # collections
 LEAD_NS = 300_000_000  # between the last order to an agent and the start of the traffic
 DRAIN_NS = 10_000_000_000  # the longest that senders may take to finish what they posted ...
 DRAIN_INTERRUPTED_NS = 2_000_000_000  # ... and when somebody waits for the end
@@ -177,6 +178,7 @@ class _Runner:
         acts = self._acts(run)
         every_ns = run.of_lab(COLLECT_EVERY_NS)
         collect_ns = run.start_ns + every_ns
+        collections = 0
         while True:
             next_ns = min([collect_ns, run.stop_ns, *(t_ns for t_ns, _ in acts[:1])])
             stage.wait_until(next_ns)
@@ -190,8 +192,12 @@ class _Runner:
                 acts.pop(0)[1]()
             if now_ns >= collect_ns:
                 collect_ns += every_ns
-                events = [*witness.look(), *collector.collect(but=stage.injector.silent_hosts())]
+                collections += 1
+                silent = stage.injector.silent_hosts()
+                events = [*witness.look(), *collector.collect(but=silent)]
                 ports.look(now_ns)
+                if collections % ROUND_TRIPS_EVERY == 0:
+                    collector.round_trip(now_ns, but=silent)
                 if self._live is not None:
                     self._live(run, now_ns, events)
 

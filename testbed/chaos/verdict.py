@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from testbed.chaos.expectations import EXPECTATIONS, Limit, judge
+from testbed.measure import faults, ports_view
 from testbed.measure.judgement import Judgement, Verdict
 from testbed.measure.record import Run
 
@@ -55,8 +56,9 @@ def decide(run: Run, limits: Iterable[Limit]) -> Judgement:
     overloaded = overloads(run)
     machine = [*([run.interrupted] if run.interrupted else []), *(overload.what for overload in overloaded)]
     void = bool(run.interrupted) or any(overload.voids for overload in overloaded)
+    warnings = [*machine, *ports_view.disagreements(run, faults.costs(run))]
     if "nothing" in excuses:
-        return Judgement("fail", missed, judged, warnings=machine)
+        return Judgement("fail", missed, judged, warnings=warnings)
     if void or (machine and excuses == {"slowness"}):
         return Judgement("invalid", machine, judged)
-    return Judgement("fail" if missed else "pass", missed, judged, warnings=machine)
+    return Judgement("fail" if missed else "pass", missed, judged, warnings=warnings)

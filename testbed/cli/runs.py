@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,11 +29,16 @@ def show_outcome(outcome: RunResult) -> None:
         for fault in summary["faults"][:_FAULTS_SHOWN]:
             rows.append([
                 f"{fault['kind']} {fault['target']}", _seconds(fault["at_s"]), _seconds(fault["for_s"]),
-                fault["packets_lost"], _seconds(fault["rerouted_s"]), _percent(fault["dip_fraction"]),
+                fault["packets_lost"], _seconds(fault["rerouted_s"]), _by_ports(fault["ports"]),
+                _percent(fault["dip_fraction"]), _of_oracle(fault),
             ])  # fmt: skip
-        table(["fault", "at", "for", "packets lost", "rerouted in", "dip"], rows)
+        table(["fault", "at", "for", "lost", "rerouted in", "by the ports", "dip", "goodput of oracle"], rows)
         if len(summary["faults"]) > _FAULTS_SHOWN:
             show(f"and {len(summary['faults']) - _FAULTS_SHOWN} more, all in the report")
+        timing = summary["timing"]
+        if timing["acts"] and not summary["virtual"]:
+            late = f"median {_seconds(timing['late_median_s'])}, most {_seconds(timing['late_max_s'])}"
+            show(f"{timing['acts']} acts on time but for: {late}")
         show()
     rows = [
         [
@@ -61,6 +66,24 @@ def _seconds(value: float | None) -> str:
     from testbed.topology.units import format_duration
 
     return "-" if value is None else format_duration(value * 1e9)
+
+
+def _by_ports(seen: dict[str, Any]) -> str:
+    """What the fabric's own ports say of the two columns before, and when a dead path was out of use."""
+    if seen["lost_data"] is not None:
+        words = f"{seen['lost_data']} lost, {_seconds(seen['rerouted_s'])}"
+    else:
+        words = "-" if seen["unused_s"] is None else f"used for {_seconds(seen['unused_s'])}"
+    trips = seen["unused_round_trips"]
+    return words if trips is None else f"{words} ({trips:.1f} RTT)"
+
+
+def _of_oracle(fault: dict[str, Any]) -> str:
+    from testbed.topology.units import format_rate
+
+    if fault["goodput_bps"] is None:
+        return "-"
+    return f"{format_rate(fault['goodput_bps'])} of {format_rate(fault['oracle_bps'])}"
 
 
 def _percent(value: float | None) -> str:

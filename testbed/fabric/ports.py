@@ -18,6 +18,7 @@ from testbed.fabric.plan import FabricPlan
 from testbed.fabric.portmap import PortMap
 from testbed.topology.clos import Port
 from testbed.topology.port_settings import PortSettings
+from testbed.topology.port_stamps import PortStamps
 
 
 class Ports:
@@ -53,6 +54,15 @@ class Ports:
             classes = plan.htb_classes(port.name, wanted.rate_bps, self._mtu(port))
             self._kernel[port.node].send([messages.htb_class(item, port.ifindex, change=True) for item in classes])
         self._port_map().set(port.ifindex, wanted)
+
+    def stamps(self, port: Port) -> PortStamps:
+        """What the port noted of faults since `forget_stamps`."""
+        counters = self._port_map().counters(port.ifindex)
+        return PortStamps(*(getattr(counters, name) for name in PortStamps.__slots__))
+
+    def forget_stamps(self, port: Port) -> None:
+        """The next drop is the first one."""
+        self._port_map().forget_first_drop(port.ifindex)
 
     def restore(self, port: Port, *names: str) -> None:
         """Give these settings, or without names all, back what the plan says."""

@@ -24,11 +24,20 @@ class Figure:
 
     key: str
     words: str
-    unit: str  # "s", "fraction" or "packets"
+    unit: str  # "s", "fraction", "packets" or "round trips"
+
+    def of(self, fault: dict[str, Any]) -> float | None:
+        """Its value in a summary's entry of a fault; None where there was nothing to measure."""
+        value: Any = fault
+        for name in self.key.split("."):
+            value = value[name]
+        return None if value is None else float(value)
 
 
 FIGURES = (
     Figure("rerouted_s", "time from the first packet lost to the last", "s"),
+    Figure("ports.unused_s", "time until a dead path was unused, by the ports", "s"),
+    Figure("ports.unused_round_trips", "the same in loaded round trips", "round trips"),
     Figure("recovered_s", "time until goodput was back", "s"),
     Figure("restored_s", "time from the end of the fault until its EVs were back", "s"),
     Figure("packets_lost", "packets lost, all flows", "packets"),
@@ -52,10 +61,10 @@ class Campaign:
     def distribution(self, figure: Figure) -> Distribution | None:
         """Of all faults of all valid runs; None when nothing was measured."""
         return Distribution.of([
-            fault[figure.key]
+            value
             for summary in self.valid.values()
             for fault in summary["faults"]
-            if fault[figure.key] is not None
+            if (value := figure.of(fault)) is not None
         ])  # fmt: skip
 
     def worst(self) -> list[tuple[int, str]]:

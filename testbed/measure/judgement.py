@@ -8,7 +8,7 @@ from typing import Literal
 
 from testbed.topology.units import format_duration
 
-Unit = Literal["count", "fraction", "duration"]  # durations are in ns
+Unit = Literal["count", "fraction", "duration", "round trips"]  # durations are in ns
 Verdict = Literal["pass", "fail", "invalid"]
 
 
@@ -20,6 +20,8 @@ def show(value: float | None, unit: Unit) -> str:
         return "never"
     if unit == "duration":
         return format_duration(value)
+    if unit == "round trips":
+        return f"{value:.2f} RTT"
     return f"{value:.1%}" if unit == "fraction" else f"{value:.0f}"
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import inf
 
 from testbed.measure import series
-from testbed.measure.record import Run
+from testbed.measure.record import Fault, Run
 from testbed.topology.capacity import carried
 from testbed.topology.sizes import payload_share
 
@@ -54,6 +54,17 @@ def phases(run: Run) -> list[Phase]:
     """The measured time, cut at each change of the set of faults."""
     oracle = cache(partial(oracle_bps, run))
     return [_phase(run, start, stop, oracle) for start, stop in pairwise(_edges(run))]
+
+
+def during(run: Run, fault: Fault, found: list[Phase]) -> Phase | None:
+    """The longest measured stretch while a fault was in; None when all were too short to say."""
+    until_ns = run.stop_ns if fault.until_ns is None else fault.until_ns
+    inside = [
+        phase
+        for phase in found
+        if phase.goodput_bps is not None and fault.since_ns <= phase.start_ns and phase.stop_ns <= until_ns
+    ]
+    return max(inside, key=lambda phase: phase.stop_ns - phase.start_ns, default=None)
 
 
 def active(run: Run, t_ns: int) -> Damage:

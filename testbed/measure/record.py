@@ -15,6 +15,7 @@ from typing import Any
 from agents.wire import ev as entropy
 from testbed.measure.ports import PortCount
 from testbed.topology.clos import Clos
+from testbed.topology.port_stamps import PortStamps
 
 GOOD_STATES = frozenset({"GOOD", "SKIP"})  # of an EV that carries traffic; every other state is out of use
 
@@ -128,6 +129,15 @@ class FaultActed(RunEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What a port noted of a fault until it was undone; `dead`: nothing that it was given arrived (`kinds.watched`)."""
+
+    port: str  # by the way it sends: `p0t0-1>p0t1-3`
+    dead: bool
+    stamps: PortStamps
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
     """A fault as it really was: `since_ns` before the first act, `until_ns` after the last act of its undoing.
 
@@ -135,7 +145,7 @@ class Fault:
     `due_ns` and `undo_due_ns` are when the timeline wanted them. `by` is `run` (of the scenario) or `hand`. `end` is
     empty for kinds that have none, `links` are all that the fault touches, `damage` what it leaves of links or of a
     direction of them (for the capacity oracle). `options` has the kind's options with their values; `entry` is the
-    number of the scenario's entry that it comes from.
+    number of the scenario's entry that it comes from. `seen` is what the fabric's ports noted, once it is undone.
     """
 
     number: int
@@ -153,6 +163,7 @@ class Fault:
     due_ns: int | None = None
     undo_due_ns: int | None = None
     entry: int | None = None
+    seen: tuple[Seen, ...] = ()
 
 
 def at_end(end: str) -> str:
@@ -211,6 +222,7 @@ class Run:
     port_bytes: list[tuple[int, dict[str, int]]] = field(default_factory=list)  # (when, bytes since the time before)
     ports: dict[str, PortCount] = field(default_factory=dict)  # what the ports counted, where they do
     machine: Machine = field(default_factory=Machine)
+    round_trips: list[tuple[int, int]] = field(default_factory=list)  # (when, median of all EVs' last samples, ns)
     interrupted: str = ""
     speedup: float = 1.0
     virtual: bool = False  # in virtual time: no machine took part

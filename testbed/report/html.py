@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from testbed.measure import evmap, faults, phases, ports, series
+from testbed.measure import evmap, faults, phases, ports, ports_view, series
 from testbed.measure.judgement import Judgement, show
 from testbed.measure.record import CarrierChanged, EvChanged, FaultActed, PortChanged, QpFailed, Run, RunEvent, at_end
 from testbed.report import figures, page, summary
@@ -69,7 +69,8 @@ def _context(run: Run, judgement: Judgement) -> dict[str, Any]:
         "evmap_svg": Markup(figures.ev_map(run)) if _drawable(edges) and run.clos.spec.source_routed else None,
         "figures_available": figures.available(),
         "evmap": evmap.rows(run, edges) if len(edges) > 1 else [],
-        "costs": faults.costs(run),
+        "costs": [(cost, ports_view.of_fault(run, cost.fault)) for cost in faults.costs(run)],
+        "held": {fault.number: phases.during(run, fault, stretches) for fault in run.faults},
         "phases": [phase for phase in stretches if phase.goodput_bps is not None],
         "phases_left_out": sum(phase.goodput_bps is None for phase in stretches),
         "bin": format_duration(run.of_lab(series.BIN_NS)),

@@ -5,25 +5,30 @@
 the last, `restored_s` from the end of the fault until all EVs that it took carry traffic again. `recovered_s` is from
 the fault to the end of the last 200 ms bin with less than 95 % of the usual goodput of the flows that it touches (0: no
 bin was; null also when the last one was). `late_s` is how late the fault came, null when it was put in by hand.
-`ports` is what the fabric's own ports counted, 0 `counted` where they do not; `notable` are those that marked, trimmed
-or dropped.
+In `faults[].ports` the fabric's own ports say what they saw of it (`measure.ports_view`): data packets taken, the time
+from the first of them to the last, how long a dead path went on being used, and the loaded round trip before. Goodput
+while a fault was in stands in `goodput_bps` beside `oracle_bps`, null when it was too short to measure. `timing` is how
+late the timeline's acts came. `ports` is what the fabric's own ports counted, 0 `counted` where they do not; `notable`
+are those that marked, trimmed or dropped.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from statistics import median
 from typing import Any
 
-from testbed.measure import faults, phases, ports, series
+from testbed.measure import faults, phases, ports, ports_view, series
 from testbed.measure.judgement import Judged, Judgement
-from testbed.measure.record import Flow, FlowTotals, Run
+from testbed.measure.record import Fault, FaultActed, Flow, FlowTotals, Run
 
 SCHEMA_VERSION = 1
 
 
 def summarise(run: Run, judgement: Judgement) -> dict[str, Any]:
     """The summary of a judged run, ready for JSON."""
+    stretches = phases.phases(run)
     return {
         "schema_version": SCHEMA_VERSION,
         "scenario": run.scenario,
@@ -35,8 +40,9 @@ def summarise(run: Run, judgement: Judgement) -> dict[str, Any]:
         "interrupted": run.interrupted,
         "expectations": [_expectation(row) for row in judgement.expectations],
         "flows": [_flow(run, flow) for flow in run.flows],
-        "faults": [_fault(run, cost) for cost in faults.costs(run)],
-        "phases": [_phase(run, phase) for phase in phases.phases(run)],
+        "faults": [_fault(run, cost, stretches) for cost in faults.costs(run)],
+        "timing": _timing(run),
+        "phases": [_phase(run, phase) for phase in stretches],
         "ports": {
             "counted": len(run.ports),
             "total": asdict(ports.total(run.ports)),
@@ -98,8 +104,28 @@ def _flow(run: Run, flow: Flow) -> dict[str, Any]:
     }
 
 
-def _fault(run: Run, cost: faults.FaultCost) -> dict[str, Any]:
+def _timing(run: Run) -> dict[str, Any]:
+    """Of the acts that the timeline wanted: how many, and how late they came."""
+    late_s = [
+        (event.t_ns - event.due_ns) / 1e9
+        for event in run.events
+        if isinstance(event, FaultActed) and event.due_ns is not None
+    ]
+    return {
+        "acts": len(late_s),
+        "late_median_s": round(median(late_s), 9) if late_s else None,
+        "late_max_s": round(max(late_s), 9) if late_s else None,
+    }
+
+
+def _ports(run: Run, fault: Fault) -> dict[str, Any]:
+    seen = ports_view.of_fault(run, fault)
+    return {**asdict(seen), "unused_round_trips": seen.unused_round_trips}
+
+
+def _fault(run: Run, cost: faults.FaultCost, stretches: list[phases.Phase]) -> dict[str, Any]:
     fault = cost.fault
+    held = phases.during(run, fault, stretches)
     return {
         "kind": fault.kind,
         "target": fault.target,
@@ -120,6 +146,9 @@ def _fault(run: Run, cost: faults.FaultCost) -> dict[str, Any]:
         "worst_flow_losses": cost.worst_flow_losses,
         "dip_fraction": None if cost.dip_fraction is None else round(cost.dip_fraction, 4),
         "dip_bytes": None if cost.dip_bytes is None else round(cost.dip_bytes),
+        "goodput_bps": None if held is None or held.goodput_bps is None else round(held.goodput_bps),
+        "oracle_bps": None if held is None else round(held.oracle_bps),
+        "ports": _ports(run, fault),
         "recovered_s": None if cost.recovered_s is None or math.isinf(cost.recovered_s) else round(cost.recovered_s, 9),
     }
 

@@ -21,6 +21,7 @@ from random import Random
 from testbed.sim.events import EventList
 from testbed.sim.packet import SimPacket
 from testbed.topology.port_settings import PortSettings
+from testbed.topology.port_stamps import PortStamps
 
 _NS_BITS = 8 * 10**9  # ns a byte takes at 1 bit/s
 _ANY_PACKET_BYTES = 10_000  # no packet is longer
@@ -56,6 +57,7 @@ class Link:
     ) -> None:
         """`deliver` takes what arrives at the far end."""
         self.counts: Counter[str] = Counter()
+        self.stamps = PortStamps()
         self._made_of = self._cable = cable
         self._rough = cable.rough
         self._events = events
@@ -100,10 +102,14 @@ class Link:
         """Put a packet into its queue, or drop it."""
         if self._cut:
             self.counts["cut"] += 1
+            self._note(packet, dropped=False)  # a port of the kernel sends into a link without carrier, too
             return
-        if self._faulty and (fate := self._fault(packet)):
-            self.counts[fate] += 1
-            return
+        if self._faulty:
+            fate = self._fault(packet)
+            self._note(packet, dropped=bool(fate))
+            if fate:
+                self.counts[fate] += 1
+                return
         port, now = self.port, self._events.now
         rate_bps = port.rate_bps
         free_ns = self._free_ns
@@ -157,6 +163,21 @@ class Link:
         if port.corrupt and draw() < port.corrupt and packet.corrupt(port.corrupt_unseen):
             self.counts["corrupted"] += 1
         return ""
+
+    def _note(self, packet: SimPacket, *, dropped: bool) -> None:
+        now, stamps = self._events.now, self.stamps
+        if not packet.probes:
+            stamps = replace(stamps, last_use_ns=now)
+        if dropped:
+            stamps = replace(stamps, first_drop_ns=stamps.first_drop_ns or now)
+            if packet.writes and not packet.control:
+                stamps = replace(
+                    stamps,
+                    lost_data=stamps.lost_data + 1,
+                    first_lost_data_ns=stamps.first_lost_data_ns or now,
+                    last_lost_data_ns=now,
+                )
+        self.stamps = stamps
 
     def _matches(self, packet: SimPacket) -> bool:
         if self.port.match_kind == "ev":

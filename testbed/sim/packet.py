@@ -35,6 +35,7 @@ _UNSEEN = bytes.fromhex("41 06 71 DB 01")
 _BEHIND_PAYLOAD_BYTES = 4 + 3  # ICRC, and what there may be of padding
 _LONGEST_HEADER_BYTES = max(layout.size for layout in headers.WRITE_HEADERS.values())
 
+_PROBE_OPCODES = frozenset({headers.Opcode.ENDPOINT_REQUEST, headers.Opcode.ENDPOINT_RESPONSE})
 _WRITE_OPCODES = headers.WRITE_OPCODES | headers.RC_WRITE_OPCODES
 
 
@@ -53,9 +54,12 @@ class Path:
 
 
 class SimPacket:
-    """`data`: from its first IPv6 header on. `at`: how many of its path's hops it has made. `writes`: a WRITE."""
+    """`data`: from its first IPv6 header on. `at`: how many of its path's hops it has made.
 
-    __slots__ = ("at", "control", "data", "dscp", "ect", "ev", "life", "marked", "path", "size", "writes")
+    `writes`: it is a WRITE; `probes`: it probes a path.
+    """
+
+    __slots__ = ("at", "control", "data", "dscp", "ect", "ev", "life", "marked", "path", "probes", "size", "writes")
 
     def __init__(self, data: bytes, path: Path) -> None:
         word = _WORD.unpack_from(data)[0]
@@ -71,6 +75,7 @@ class SimPacket:
         self.ev = ev.from_headers(inner_word & 0xFFFFF, source_port)
         self.marked = False
         self.writes = opcode in _WRITE_OPCODES
+        self.probes = opcode in _PROBE_OPCODES
 
     def usids(self) -> tuple[int, ...]:
         """Those that are still in its address when it goes by its next hop."""

@@ -11,6 +11,7 @@ from typing import Any
 from testbed.sim.network import SimNetwork
 from testbed.topology.clos import Link, Port
 from testbed.topology.port_settings import PortSettings, planned
+from testbed.topology.port_stamps import PortStamps
 
 
 class SimPorts:
@@ -45,6 +46,14 @@ class SimPorts:
         """Change settings by name. Raises ValueError for what makes no sense; then nothing has changed."""
         link = self._network.port(port)
         link.set_port(replace(link.port, **settings))
+
+    def stamps(self, port: Port) -> PortStamps:
+        """What the port noted of faults since `forget_stamps`; a port that works notes nothing here."""
+        return self._network.port(port).stamps
+
+    def forget_stamps(self, port: Port) -> None:
+        """The next drop is the first one."""
+        self._network.port(port).stamps = PortStamps()
 
     def delay(self, port: Port, delay_ns: int, jitter_ns: int) -> None:
         """What leaves by the port takes so much longer, more or less by up to the jitter; 0 for both: as made."""

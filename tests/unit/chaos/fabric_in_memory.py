@@ -7,7 +7,9 @@ from typing import Any
 from testbed.chaos.journal import Journal
 from testbed.chaos.kinds.acts import Act, Change, Key
 from testbed.chaos.kinds.kind import Kind
+from testbed.topology.clos import Port
 from testbed.topology.errors import MissingError
+from testbed.topology.port_stamps import PortStamps
 
 HEALTHY = "as made"
 
@@ -18,6 +20,7 @@ class FabricInMemory:
     def __init__(self, journal: Journal) -> None:
         self.now: dict[Key, Any] = {}
         self.broken: set[str] = set()
+        self.watched: dict[Port, PortStamps] = {}
         self.acts: list[tuple[str, Key]] = []
         self._journal = journal
 
@@ -29,6 +32,14 @@ class FabricInMemory:
     def found(self, act: Act) -> Any:
         """A plain value, as the real hands have it."""
         return self.now.get(act.key, HEALTHY) if isinstance(act, Change) else None
+
+    def watch(self, port: Port) -> None:
+        """Nothing was noted since."""
+        self.watched[port] = PortStamps()
+
+    def stamps(self, port: Port) -> PortStamps:
+        """What a test says that it noted."""
+        return self.watched[port]
 
     def do(self, act: Act) -> None:
         """Remember it."""

@@ -1,6 +1,7 @@
 """Every expectation is seen to be met and to be missed, on runs written by hand."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -74,6 +75,11 @@ def slow_healing(run: Run) -> None:
     run.events += [ev_change(3.02, "ASSUMED_BAD"), ev_change(4.5, "GOOD")]
 
 
+def dead_path_in_use(run: Run) -> None:
+    run.faults = [replace(run.faults[0], seen=(handmade.seen(5, 3.01, 3.04, 3.05),))]
+    run.round_trips = [(ns(2), 10_000_000)]
+
+
 def no_healing(run: Run) -> None:
     run.events += [ev_change(3.02, "ASSUMED_BAD")]
 
@@ -95,6 +101,7 @@ MISSES: list[tuple[str, float, Callable[[Run], None], float]] = [
     ("healthy_evs_retired", 0, healthy_ev_retired, 1),
     ("evs_restored_within", 400e6, slow_healing, 500e6),
     ("evs_restored_within", 400e6, no_healing, float("inf")),
+    ("unused_within_round_trips", 3, dead_path_in_use, 4),
 ]
 
 

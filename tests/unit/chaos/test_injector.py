@@ -13,7 +13,10 @@ from testbed.chaos.journal import Journal, MemoryJournal
 from testbed.chaos.kinds import KINDS
 from testbed.chaos.kinds.kind import SHAPES, End
 from testbed.chaos.kinds.options import OPTIONS
+from testbed.chaos.kinds.watched import watched
+from testbed.measure.record import Seen
 from testbed.topology.errors import InputError, MissingError
+from testbed.topology.port_stamps import PortStamps
 from testbed.topology.targets import resolve
 from tests.unit.chaos import scenarios
 from tests.unit.chaos.fabric_in_memory import FabricInMemory
@@ -212,3 +215,32 @@ def test_whatever_overlaps_the_latest_stands_and_nothing_is_left(todo: list[tupl
         assert bench.fabric.now == wanted
     bench.injector.undo_all()
     assert bench.fabric.now == made
+
+
+def test_what_ports_noted_of_a_fault_is_in_the_journal_when_it_is_undone(bench: Bench, tmp_path: Path) -> None:
+    link = CLOS.links[LINK]
+    fault = bench.injector.put("loss-of-light", LINK, "near", by="hand")
+    noted = PortStamps(3, 10, 20, 5, 30)
+    bench.fabric.watched[link.a] = noted
+    bench.injector.put("loss", LINK, "both", by="run")  # begins to watch the far end, and leaves the near one alone
+    assert bench.fabric.watched == {link.a: noted, link.b: PortStamps()}
+    undone = bench.injector.undo(fault.number)
+    assert undone.seen == (Seen("p0t0-0>p0t1-1", True, noted),)
+    assert Journal(tmp_path).faults()[0] == undone
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "dead", "alive"),
+    [
+        ("link-down", LINK, {"p0t0-0>p0t1-1", "p0t1-1>p0t0-0"}, set()),
+        ("loss-of-light", LINK, {"p0t0-0>p0t1-1"}, set()),
+        ("loss", LINK, set(), {"p0t0-0>p0t1-1", "p0t1-1>p0t0-0"}),
+        ("ecn-off", LINK, set(), set()),
+        ("not-forwarding", "switch p0t1-1", {"p0t1-1>p0t0-0", "p0t1-1>p0t0-1"}, set()),
+    ],
+)
+def test_the_ports_that_see_a_kind(kind: str, target: str, dead: set[str], alive: set[str]) -> None:
+    found = KINDS[kind]
+    ports = watched(CLOS, found.acts(found.case(resolve(CLOS, target, Random(0)), None, {})))
+    assert {one.name for one in ports if one.dead} == dead
+    assert {one.name for one in ports if not one.dead} == alive

@@ -19,9 +19,11 @@ from testbed.measure.record import (
     PortChanged,
     Received,
     Run,
+    Seen,
 )
 from testbed.topology import clos
 from testbed.topology.labspec import LabSpec
+from testbed.topology.port_stamps import PortStamps
 
 PLANE_BPS = 10e6
 STOP_S = 8.0
@@ -93,6 +95,11 @@ def fault(at_s: float, until_s: float | None, target: str = LINK, number: int = 
         damage=((target, 0.0),),
         entry=0,
     )
+
+
+def seen(lost: int, first_s: float, last_s: float, used_s: float, dead: bool = True) -> Seen:
+    """What the port at the near end of LINK noted: data taken from the first to the last, and its last use."""
+    return Seen("p1t0-0>p1t1-2", dead, PortStamps(lost, ns(first_s), ns(last_s), ns(first_s), ns(used_s)))
 
 
 def loss(sent_s: float, ev: int = EV, flow: str = "h0>h2", after_s: float = 0.05) -> PacketLost:

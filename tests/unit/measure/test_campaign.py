@@ -6,7 +6,8 @@ from testbed.measure.campaign import FIGURES, Campaign
 
 
 def summary(verdict: str = "pass", lost: int = 0, rerouted_s: float | None = None) -> dict[str, Any]:
-    fault = {figure.key: None for figure in FIGURES} | {
+    fault: dict[str, Any] = {figure.key: None for figure in FIGURES if "." not in figure.key} | {
+        "ports": {"unused_s": 0.02, "unused_round_trips": None},
         "worst_flow_losses": lost,
         "packets_lost": 2 * lost,
         "rerouted_s": rerouted_s,
@@ -42,7 +43,8 @@ def test_runs_that_say_nothing_count_for_nothing_but_their_number() -> None:
 def test_a_fault_without_anything_to_measure_is_in_no_distribution() -> None:
     told = RUNS.as_dict([])["figures"]
     assert told["rerouted_s"]["count"] == 3
-    assert told["restored_s"] is None
+    assert told["restored_s"] is told["ports.unused_round_trips"] is None
+    assert told["ports.unused_s"]["median"] == 0.02
 
 
 def test_the_worst_come_first_each_with_the_command_that_makes_it_again() -> None:
