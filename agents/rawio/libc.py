@@ -28,11 +28,16 @@ def enter_network_namespace(path: str | Path) -> None:
     """Move the calling thread into the network namespace that `path` names. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if _libc.setns(handle, _CLONE_NEWNET) < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, f"setns {path}: {os.strerror(number)}")
+        enter_open_namespace(handle)
     finally:
         os.close(handle)
+
+
+def enter_open_namespace(handle: int) -> None:
+    """Move the calling thread into the network namespace that is open as `handle`. Raises OSError."""
+    if _libc.setns(handle, _CLONE_NEWNET) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"setns: {os.strerror(number)}")
 
 
 class Waiter:

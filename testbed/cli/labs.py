@@ -130,6 +130,8 @@ def down_verb(name: str, as_json: bool) -> None:
     removed = f"{gone.namespaces} namespaces and {gone.processes} processes removed in {gone.seconds:.2f} s"
     others = f" (up: {', '.join(state.names())})" if state.names() else ""
     text = f"lab {name} is down: {removed}" if gone.was_there else f"there is no lab {name}; nothing to do{others}"
+    for pid, command in gone.readers.items():
+        say(f"process {pid} ({command}) still reads counters of ports: those go when it ends")
     result(as_json, gone.as_dict(), lambda: show(text))
 
 

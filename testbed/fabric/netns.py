@@ -13,6 +13,8 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from agents.rawio.libc import enter_network_namespace, enter_open_namespace
+
 NETNS_DIR = Path("/run/netns")
 
 _CLONE_NEWNET = 0x40000000
@@ -64,20 +66,16 @@ def _coming_back() -> Iterator[None]:
     try:
         yield
     finally:
-        _call("setns", own, _CLONE_NEWNET)
+        enter_open_namespace(own)
         os.close(own)
 
 
 @contextlib.contextmanager
 def inside(name: str) -> Iterator[None]:
     """Run the body in the namespace. Raises FileNotFoundError when there is none of that name."""
-    target = os.open(path_of(name), os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with _coming_back():
-            _call("setns", target, _CLONE_NEWNET)
-            yield
-    finally:
-        os.close(target)
+    with _coming_back():
+        enter_network_namespace(path_of(name))
+        yield
 
 
 def leave() -> None:

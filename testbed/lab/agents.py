@@ -88,29 +88,54 @@ def launch_spec(clos: Clos, run_dir: Path, hosts: Iterable[str] | None = None) -
     }
 
 
-def start(clos: Clos, run_dir: Path, hosts: Iterable[str] | None = None) -> dict[str, int]:
-    """Start the agents of all hosts (or of some) in their namespaces; their pids by host.
+class Launcher:
+    """The process that agents are forked from. It loads what they need while the lab is still being made."""
 
-    All run, or AgentError and none does.
-    """
-    try:
-        launcher = subprocess.run(
+    def __init__(self, lab: str) -> None:
+        """It waits for `start`, and ends by itself when this process does."""
+        self._process = subprocess.Popen(
             [sys.executable, "-m", "agents.daemon"],
-            input=json.dumps(launch_spec(clos, run_dir, hosts)),
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             cwd=_PROJECT,
-            env={**os.environ, processes.LAB_VARIABLE: clos.spec.name},
-            timeout=_START_WITHIN_S,
-            check=False,
+            env={**os.environ, processes.LAB_VARIABLE: lab},
         )
-    except subprocess.TimeoutExpired:
-        raise AgentError(f"the agents did not start within {_START_WITHIN_S:.0f} s") from None
-    if launcher.returncode != 0:
-        lines = launcher.stderr.strip().splitlines() or ["no reason given"]
-        raise AgentError(f"the agents did not start: {lines[-1]}")
-    pids: dict[str, int] = json.loads(launcher.stdout)["pids"]
-    return pids
+
+    def start(self, clos: Clos, run_dir: Path, hosts: Iterable[str] | None = None) -> dict[str, int]:
+        """Start the agents of all hosts (or of some) in their namespaces, once; their pids by host.
+
+        All run, or AgentError and none does.
+        """
+        try:
+            output, errors = self._process.communicate(json.dumps(launch_spec(clos, run_dir, hosts)), _START_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            raise AgentError(f"the agents did not start within {_START_WITHIN_S:.0f} s") from None
+        if self._process.returncode != 0:
+            lines = errors.strip().splitlines() or ["no reason given"]
+            raise AgentError(f"the agents did not start: {lines[-1]}")
+        pids: dict[str, int] = json.loads(output)["pids"]
+        return pids
+
+    def close(self) -> None:
+        """End the launcher, if it still runs."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+    def __enter__(self) -> Launcher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def dead(lab: str, pids: Mapping[str, int]) -> list[str]:
+    """The hosts of which the agent on file is no process in their namespace any more."""
+    return [host for host, pid in pids.items() if not processes.lives_in(pid, namespace_name(lab, host))]
 
 
 def stop(run_dir: Path, hosts: Iterable[str], within_s: float = 3.0) -> None:

@@ -32,6 +32,7 @@ from testbed.topology.labspec import LabSpec
 RESULT_SCHEMA_VERSION = 1
 AGENT_GRACE_S = 1.0
 PROGRAMS_GONE_WITHIN_S = 10.0
+MAPS_GONE_WITHIN_S = 1.0  # where nobody reads them it takes some hundredths
 _POLL_S = 0.01
 _DIFFERENCES_SHOWN = 5
 _OTHER_OPEN_FILES = 200
@@ -62,13 +63,17 @@ class UpResult:
 
 @dataclass(frozen=True, slots=True)
 class DownResult:
-    """What `down` removed; `was_there` is False when the lab had left nothing."""
+    """What `down` removed; `was_there` is False when the lab had left nothing.
+
+    `readers`: processes (pid: command line) that read the ports' counters; the map of them goes when they let go.
+    """
 
     lab: str
     was_there: bool
     namespaces: int
     processes: int
     seconds: float
+    readers: dict[int, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
@@ -186,7 +191,7 @@ def _make(made: LabState, fabric: Clos, desired: plan.FabricPlan, progress: Prog
     def steps(phase: str) -> Callable[[int, int], None]:
         return lambda done, of: progress(phase, done, of)
 
-    with Kernel(made.name) as kernel:
+    with agents.Launcher(made.name) as launcher, Kernel(made.name) as kernel:
         with watch.phase("namespaces"):
             apply.create_namespaces(desired, steps("namespaces"))
         with watch.phase("links"):
@@ -201,7 +206,7 @@ def _make(made: LabState, fabric: Clos, desired: plan.FabricPlan, progress: Prog
                 _read_back(desired, kernel, programs.ports)
                 progress("read_back", 1, 1)
         with watch.phase("agents"):
-            made.agents = agents.start(fabric, made.directory)
+            made.agents = launcher.start(fabric, made.directory)
             made.save()
             progress("agents", len(made.agents), len(made.agents))
         with watch.phase("paths"), agents.AgentGroup.of(made.directory, made.agents) as group:
@@ -264,12 +269,13 @@ def down(name: str, progress: Progress = _silent) -> DownResult:
         if found is None:
             state.forget(name)
             return DownResult(name, False, 0, 0, round(time.monotonic() - start, 4))
-        ended = _remove(found, progress)
-    return DownResult(name, True, len(found.namespaces), ended, round(time.monotonic() - start, 4))
+        ended, readers = _remove(found, progress)
+    seconds = round(time.monotonic() - start, 4)
+    return DownResult(name, True, len(found.namespaces), ended, seconds, readers)
 
 
-def _remove(found: LabState, progress: Progress = _silent) -> int:
-    """Processes first, for an open namespace would outlive its name. Returns how many processes were ended."""
+def _remove(found: LabState, progress: Progress = _silent) -> tuple[int, dict[int, str]]:
+    """Processes first, for an open namespace would outlive its name. How many were ended, and readers of its ports."""
     found.phase = "removing"
     with contextlib.suppress(OSError):  # a full disk: what has to go is on file all the same
         found.save()
@@ -279,20 +285,28 @@ def _remove(found: LabState, progress: Progress = _silent) -> int:
     apply.remove_namespaces(found.namespaces)
     ended += processes.end_all(found.name, inodes, AGENT_GRACE_S)  # one that came in just before the names went
     progress("namespaces", len(found.namespaces), len(found.namespaces))
-    _wait_until_gone(found)
+    readers = _wait_until_gone(found)
     state.forget(found.name)
-    return ended
+    return ended, readers
 
 
-def _wait_until_gone(found: LabState) -> None:
-    """The kernel takes namespaces apart after their names are gone; the last of their ports let go of the programs."""
-    deadline = time.monotonic() + PROGRAMS_GONE_WITHIN_S
-    while held := [
-        *(f"program {number}" for number in found.programs if bpf.is_loaded(number)),
-        *(f"map {number} ({name})" for name, number in found.maps.items() if bpf.map_is_there(number)),
-    ]:
-        if time.monotonic() > deadline:
-            raise MrclabError(f"eBPF {', '.join(held)} still held {PROGRAMS_GONE_WITHIN_S:.0f} s after the lab went")
+def _wait_until_gone(found: LabState) -> dict[int, str]:
+    """The kernel takes namespaces apart after their names are gone; the last of their ports let go of the programs.
+
+    The programs let go of their maps; but who reads the port map in its memory keeps it. Returns those.
+    """
+    start = time.monotonic()
+    while True:
+        programs = [f"program {number}" for number in found.programs if bpf.is_loaded(number)]
+        maps = [f"map {number} ({name})" for name, number in found.maps.items() if bpf.map_is_there(number)]
+        waited_s = time.monotonic() - start
+        if not programs and not maps:
+            return {}
+        if not programs and waited_s > MAPS_GONE_WITHIN_S and (readers := processes.holding_maps()):
+            return readers
+        if waited_s > PROGRAMS_GONE_WITHIN_S:
+            held = ", ".join([*programs, *maps])
+            raise MrclabError(f"eBPF {held} still held {PROGRAMS_GONE_WITHIN_S:.0f} s after the lab went")
         time.sleep(_POLL_S)
 
 
@@ -310,7 +324,7 @@ def _status_of(found: LabState, read_back: bool) -> LabStatus:
     if read_back and found.phase == "up" and not missing:
         with Kernel(name) as kernel, PortMap.of_id(found.maps[PORTS_MAP]) as ports:
             wrong = [str(item) for item in observe.differences(plan.build(fabric), kernel, ports)]
-    dead = [host for host, pid in found.agents.items() if not processes.is_alive(pid)]
+    dead = agents.dead(name, found.agents)
     return LabStatus(
         lab=name,
         phase=found.phase,

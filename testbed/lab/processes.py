@@ -58,6 +58,32 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def lives_in(pid: int, namespace: str) -> bool:
+    """Is there such a process, and in that namespace? (A number on file may be another process's by now.)
+
+    Who may not look, not being root, is told whether there is any process of that number.
+    """
+    if not is_alive(pid):
+        return False
+    try:
+        return os.stat(f"/proc/{pid}/ns/net").st_ino == netns.inode(namespace)
+    except PermissionError:
+        return True
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def holding_maps() -> dict[int, str]:
+    """Processes that have an eBPF map in their memory: pid and command line. Which map, the kernel does not say."""
+    found = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            if "anon_inode:bpf-map" in Path(f"/proc/{entry}/maps").read_text():
+                words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+                found[int(entry)] = b" ".join(words).decode(errors="replace").strip()
+    return found
+
+
 def end_all(lab: str, inodes: set[int], grace_s: float, kill_s: float = 2.0) -> int:
     """End the processes of a lab: SIGTERM, after `grace_s` SIGKILL. Returns how many there were.
 

@@ -15,7 +15,7 @@ from typing import Any
 from testbed.fabric import apply, messages, netns, observe
 from testbed.fabric.netlink import KernelError
 from testbed.fabric.plan import NodePlan
-from testbed.lab import agents, lock, processes, state
+from testbed.lab import agents, lock, state
 from testbed.lab.running import RunningLab, open_lab
 from testbed.topology.errors import InvalidRunError
 
@@ -48,7 +48,7 @@ def repair(name: str) -> Repaired:
         wrong = observe.differences(lab.plan, lab.kernel, lab.port_map)
         for node in {item.node for item in wrong}:
             _mend(lab, lab.plan.nodes[node], [item for item in wrong if item.node == node])
-        dead = [host for host, pid in lab.agent_pids.items() if not processes.is_alive(pid)]
+        dead = agents.dead(name, lab.agent_pids)
         if dead:
             restart_agents(name, dead)
         left = [str(item) for item in observe.differences(lab.plan, lab.kernel, lab.port_map)]
@@ -62,8 +62,8 @@ def restart_agents(name: str, hosts: Iterable[str]) -> None:
     missing = [host for host in hosts if not _answers(found, host)]
     if not missing:
         return
-    with open_lab(name) as lab:
-        found.agents |= agents.start(lab.clos, found.directory, missing)
+    with open_lab(name) as lab, agents.Launcher(name) as launcher:
+        found.agents |= launcher.start(lab.clos, found.directory, missing)
     found.save()
 
 

@@ -183,6 +183,25 @@ def test_down_and_status_of_a_damaged_lab(lab_file: LabFile) -> None:
     assert left_of("fa-damaged") == []
 
 
+def test_a_process_that_has_an_agents_number_is_not_taken_for_the_agent(lab_file: LabFile) -> None:
+    up(lab_file("tiny", "fa-number"))
+    recorded = state.require_up("fa-number")
+    recorded.agents["h1"] = os.getpid()
+    recorded.save()
+    assert lifecycle.status("fa-number").agents_dead == ["h1"]
+
+
+def test_down_does_not_wait_for_those_who_read_the_ports_counters(lab_file: LabFile) -> None:
+    up(lab_file("tiny", "fa-reader"))
+    with open_lab("fa-reader") as lab:
+        port_map = lab.port_map
+        lab.kernel.close()
+        gone = lifecycle.down("fa-reader")
+        assert os.getpid() in gone.readers
+        assert left_of("fa-reader") == []
+        port_map.counters(100)  # what is in memory stays readable
+
+
 def test_status_names_what_is_not_as_planned(lab_file: LabFile) -> None:
     up(lab_file("tiny", "fa-bent"))
     with netns.inside("fa-bent.h0"):
