@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import statistics
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from served import LINK, wait_until
+from served import LINK, Browser, wait_until
 
 from testbed.chaos import by_hand
 from testbed.lab.running import RunningLab, open_lab
@@ -66,3 +68,25 @@ def test_a_link_that_is_down_without_any_fault_is_seen_within_one_round(lab: Run
     finally:
         lab.ports.bring_up(port)
     wait_until(lambda: tick(following)["down"] == [])
+
+
+@pytest.mark.full
+def test_being_looked_at_costs_the_traffic_next_to_nothing(
+    lab: RunningLab, following: Following, page: Browser
+) -> None:
+    """Alternating: the page's own reader alone, and four more at its pace. What the hosts send stays what it is."""
+    ports = [port.ifindex for name in lab.hosts for port, _ in lab.clos.ports(name)]
+
+    def sent_in_two_seconds(readers: int) -> int:
+        before, start = sum(lab.port_map.bytes_sent(port) for port in ports), time.monotonic()
+        looks = 0
+        while (passed := time.monotonic() - start) < 2:
+            if passed * 10 * readers > looks:
+                following.look()
+                looks += 1
+            else:
+                time.sleep(0.005)
+        return sum(lab.port_map.bytes_sent(port) for port in ports) - before
+
+    ratios = [sent_in_two_seconds(readers=4) / sent_in_two_seconds(readers=0) for _ in range(9)]
+    assert statistics.median(ratios) > 0.98, ratios

@@ -61,7 +61,7 @@ export class Chart {
     ink.textAlign = "center";
     for (const back of [60, 45, 30, 15, 0]) {
       const at = x(this.model.now - back * 1000);
-      ink.fillText(back ? `-${back} s` : "now", Math.min(at, width - 14), y(0) + 13);
+      ink.fillText(back ? `-${back} s` : "now", Math.max(LEFT + 16, Math.min(at, width - 14)), y(0) + 13);
     }
   }
 

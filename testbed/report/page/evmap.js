@@ -1,8 +1,9 @@
-// The EVs of one flow: a row per plane, a column per T1; state, share of the traffic, and when a packet was last lost.
+// The EVs of one flow: a row per plane, a column per T1; state, share of the rotation, and how long ago a packet was lost.
 
 import { byId, html } from "dom";
 
 const ASK_EVERY_MS = 500;
+const NARROW_FROM = 5; // T1s: with more, a cell shows less
 const WORDS = { ASSUMED_BAD: "bad", DENIED: "denied", PLANE_DOWN: "down" };
 
 export class EvMap {
@@ -16,7 +17,10 @@ export class EvMap {
   constructor(model, ask, changed, choose) {
     this.model = model;
     this.choose = choose;
-    this.#select.addEventListener("change", () => this.show(this.#select.value, changed));
+    this.#select.addEventListener("change", () => {
+      this.pick(this.flow);
+      changed(this.flow);
+    });
     if (ask) setInterval(() => this.#ask(ask), ASK_EVERY_MS);
   }
 
@@ -24,10 +28,10 @@ export class EvMap {
     return this.#select.value;
   }
 
-  show(flow, changed) {
+  /** Show another flow. */
+  pick(flow) {
     this.#select.value = flow;
     this.#details = null;
-    changed(flow);
     this.update();
   }
 
@@ -49,9 +53,10 @@ export class EvMap {
     const text = JSON.stringify(rows);
     if (text === this.#drawn) return;
     this.#drawn = text;
-    const heads = Array.from({ length: scene.t1s_per_plane }, (_, t1) => html("th", {}, `t1-${t1}`));
-    const body = rows.map((row, plane) => html("tr", {}, html("th", {}, `p${plane}`), ...row.map((one) => this.#cell(one))));
-    this.#table.replaceChildren(html("table", {}, html("tr", {}, html("th"), ...heads), ...body));
+    const narrow = scene.t1s_per_plane > NARROW_FROM;
+    const heads = Array.from({ length: scene.t1s_per_plane }, (_, t1) => html("th", {}, narrow ? t1 : `t1-${t1}`));
+    const body = rows.map((row, plane) => html("tr", {}, html("th", {}, `p${plane}`), ...row.map((one) => this.#cell(one, narrow))));
+    this.#table.replaceChildren(html("table", { class: narrow ? "narrow" : "" }, html("tr", {}, html("th"), ...heads), ...body));
   }
 
   #rows(scene) {
@@ -77,12 +82,20 @@ export class EvMap {
     this.update();
   }
 
-  #cell({ state, ev, share, lost }) {
+  #cell({ state, ev, share, lost }, narrow) {
     const out = state !== "GOOD";
-    const word = out ? `\u2715 ${WORDS[state] ?? state.toLowerCase()}` : share === null ? "\u2713" : share === 0 ? "backup" : `\u00d7${share.toFixed(1)}`;
-    const note = lost === null ? null : html("small", {}, `lost ${lost} s ago`);
+    const word = narrow ? briefly(out, share) : wordFor(state, share);
+    const note = lost === null ? null : html("small", {}, `lost ${lost} s`);
     const name = ev === null ? null : `host ${this.flow.split(">")[0]} ev 0x${ev.toString(16).padStart(8, "0")}`;
     const choose = () => name && this.choose("ev", name);
-    return html("td", { class: out ? "out" : share === 0 ? "backup" : "", title: name ?? state, onclick: choose }, word, note);
+    return html("td", { class: out ? "out" : share === 0 ? "backup" : "", title: [name ?? state, lost === null ? "" : `, lost a packet ${lost} s ago`].join(""), onclick: choose }, word, note);
   }
 }
+
+function wordFor(state, share) {
+  if (state !== "GOOD") return `\u2715 ${WORDS[state] ?? state.toLowerCase()}`;
+  if (share === null) return "\u2713";
+  return share === 0 ? "backup" : `\u00d7${share.toFixed(1)}`;
+}
+
+const briefly = (out, share) => (out ? "\u2715" : share === null ? "\u2713" : share.toFixed(1));

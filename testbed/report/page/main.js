@@ -19,6 +19,7 @@ const choose = (kind, name) => {
   topology.chosen = { kind, name };
   topology.flows = kind === "node" ? Object.keys(model.tick?.flows ?? {}).filter((flow) => flow.split(">").includes(name)) : [];
   panel.select(kind, name);
+  if (topology.flows.length && !topology.flows.includes(evmap.flow)) evmap.pick(topology.flows[0]);
   topology.update();
 };
 const panel = new Panel(model, server, choose);
