@@ -18,22 +18,31 @@ from testbed.measure.view import Message
 from testbed.topology import library
 from testbed.topology.errors import InputError
 from testbed.topology.labspec import LabSpec
+from testbed.topology.units import format_size
 
 TRAFFIC_DURATION = "10 min"
 _END_WITHIN_S = 20.0
+_PACKET_BYTES = 4096
+_MOST_PACKETS = 8  # of a message
+_MESSAGES_PER_S = 20
 
 Tell = Callable[[Message], None]
 
 
 def traffic_scenario(spec: LabSpec, load_percent: int) -> dict[str, Any]:
-    """Traffic between all hosts of a lab without faults. Raises InputError for a load outside 1..100."""
+    """Traffic between all hosts of a lab without faults. Raises InputError for a load outside 1..100.
+
+    Messages are small where links are slow: so many in a second that the goodput of a tick is no accident.
+    """
     if not 1 <= load_percent <= 100:
         raise InputError(f"a load of {load_percent} %", "from 1 to 100")
     ring = [[f"h{host}", f"h{(host + 1) % spec.hosts}"] for host in range(spec.hosts)]
     pairs = "across" if spec.t0_groups > 1 else ring
+    offered_bytes = spec.rates.host * spec.planes * load_percent // 800  # a second, of one host
+    message = min(_MOST_PACKETS, max(1, offered_bytes // _MESSAGES_PER_S // _PACKET_BYTES)) * _PACKET_BYTES
     return {
         "duration": TRAFFIC_DURATION,
-        "workloads": [{"kind": "write_bw", "pairs": pairs, "load": f"{load_percent}%"}],
+        "workloads": [{"kind": "write_bw", "pairs": pairs, "load": f"{load_percent}%", "message": format_size(message)}],
         "expect": {"bytes_wrong": 0, "undelivered_messages": 0, "qp_errors": 0},
     }
 
