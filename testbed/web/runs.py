@@ -40,9 +40,10 @@ def traffic_scenario(spec: LabSpec, load_percent: int) -> dict[str, Any]:
     pairs = "across" if spec.t0_groups > 1 else ring
     offered_bytes = spec.rates.host * spec.planes * load_percent // 800  # a second, of one host
     message = min(_MOST_PACKETS, max(1, offered_bytes // _MESSAGES_PER_S // _PACKET_BYTES)) * _PACKET_BYTES
+    workload = {"kind": "write_bw", "pairs": pairs, "load": f"{load_percent}%", "message": format_size(message)}
     return {
         "duration": TRAFFIC_DURATION,
-        "workloads": [{"kind": "write_bw", "pairs": pairs, "load": f"{load_percent}%", "message": format_size(message)}],
+        "workloads": [workload],
         "expect": {"bytes_wrong": 0, "undelivered_messages": 0, "qp_errors": 0},
     }
 
