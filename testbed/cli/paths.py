@@ -51,6 +51,8 @@ def trace_verb(src: str, dst: str, ev: int | None, probe: bool, lab: str | None,
     fabric = _fabric(lab)
     if probe and ev is None:
         raise click.UsageError("--probe goes over one path: name it with --ev (mrclab trace without it lists them)")
+    if not fabric.spec.source_routed:
+        return _hashed(fabric, src, dst, ev, probe, as_json)
     if ev is None:
         _show_all(fabric, traces(fabric, src, dst), as_json)
         return 0
@@ -100,6 +102,36 @@ def _show_proof(fabric: Clos, way: Trace, as_json: bool) -> int:
             show("  other traffic is on its way too, so that the counters prove less")
 
     result(as_json, _told(way) | proof.as_dict(), render)
+    return 0 if proof.answered else 1
+
+
+def _hashed(fabric: Clos, src: str, dst: str, ev: int | None, probe: bool, as_json: bool) -> int:
+    """Where the fabric hashes, all paths are open to every EV, and only a probe says which one it takes."""
+    from testbed.lab.running import open_lab
+    from testbed.lab.verify_hashed import prove_hashed
+    from testbed.topology.errors import InputError
+    from testbed.topology.trace import traces
+
+    ways = [way.nodes for way in traces(fabric, src, dst)]
+    if ev is None:
+        told = {"src": src, "dst": dst, "routing": fabric.spec.routing, "paths": ways}
+        result(as_json, told, lambda: table(["nodes"], [[" ".join(nodes)] for nodes in ways]))
+        return 0
+    if not probe:
+        why = f"lab {fabric.spec.name} hashes (routing: {fabric.spec.routing}): an EV does not say where it goes"
+        raise InputError(why, "send one and see: add --probe")
+    with open_lab(fabric.spec.name) as running:
+        ends, agent = (src, dst), running.agent(src)
+        (proof,) = prove_hashed(fabric, running.port_map, running.ev_uses, agent, ends, [ev])
+
+    def render() -> None:
+        show(f"EV {ev:#010x} from {src} to {dst}: {' '.join(proof.nodes) or 'crossed no T0-T1 link'}")
+        if proof.answered and proof.rtt_ns is not None:
+            show(f"  answered in {proof.rtt_ns / 1e6:.2f} ms, over {' '.join(proof.nodes_back) or 'no T0-T1 link'}")
+        else:
+            show("  no answer")
+
+    result(as_json, {"src": src, "dst": dst, **proof.as_dict()}, render)
     return 0 if proof.answered else 1
 
 

@@ -13,12 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from testbed.fabric import apply, bpf, netem, netns, observe, plan
 from testbed.fabric.netlink import Kernel
-from testbed.fabric.portmap import PortMap
+from testbed.fabric.portmap import PortMap, ev_uses
 from testbed.fabric.programs import EVS_MAP, PORTS_MAP, Programs
 from testbed.lab import agents, lock, processes, state
 from testbed.lab.state import LabState
@@ -214,7 +215,8 @@ def _make(made: LabState, fabric: Clos, desired: plan.FabricPlan, progress: Prog
                 verified = verify_paths(fabric, kernel, group, steps("paths"))
             else:
                 with PortMap.of_id(made.maps[PORTS_MAP]) as ports:
-                    verified = verify_hashed(fabric, ports, made.maps[EVS_MAP], group, steps("paths"))
+                    uses = partial(ev_uses, made.maps[EVS_MAP])
+                    verified = verify_hashed(fabric, ports, uses, group, steps("paths"))
     counts = len(fabric.hosts), len(fabric.switches), len(fabric.links)
     result = UpResult(made.name, *counts, verified, watch.total())
     made.up_result = asdict(result)

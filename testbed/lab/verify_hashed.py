@@ -7,20 +7,24 @@ packets are). Probes are drawn until for every ordered pair of T0 groups, in eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from random import Random
+from typing import Any
 
 from agents.wire import ev
-from testbed.fabric.portmap import PortMap, ev_uses
+from testbed.fabric.portmap import EvUse, PortMap
 from testbed.lab.agents import AgentClient, AgentGroup
-from testbed.lab.verify import PROBE_TIMEOUT_NS, SHOWN, TRIES, PathError, Proof
+from testbed.lab.verify import PROBE_TIMEOUT_NS, SHOWN, TRIES, PathError
 from testbed.topology import clos
 from testbed.topology.clos import Clos, Port
+from testbed.topology.errors import InputError
 
 _PROBES_PER_T1 = 2  # in a round, per pair of groups and plane
 _ROUNDS = 30  # that one of 64 T1s gets none of so many probes has a probability of 1e-26
 
+Uses = Callable[[], Iterable[EvUse]]  # reads what the watching ports have noted
 Flow = tuple[int, int, int]  # EV, source host, destination host
 Missing = dict[tuple[int, int, int], set[int]]  # source group, destination group, plane -> T1s not crossed yet
 
@@ -28,19 +32,24 @@ Missing = dict[tuple[int, int, int], set[int]]  # source group, destination grou
 class Watched:
     """The fabric ports of a lab while they watch EVs."""
 
-    def __init__(self, fabric: Clos, evs_map: int) -> None:
-        self._evs_map = evs_map
+    def __init__(self, fabric: Clos, uses: Uses) -> None:
+        self._uses = uses
         self._far = {port.ifindex: far for port, far in _fabric_ports(fabric)}
         self._near = {port.ifindex: port.node for port, _ in _fabric_ports(fabric)}
+        self._before = {_flow_at(use): use.packets for use in uses()}
 
     def ways(self, flows: Iterable[Flow]) -> dict[Flow, list[tuple[str, str]]]:
-        """For each flow the links that its packets took, as (from, to), T0 before T1."""
+        """For each flow the links that its packets took since the beginning, as (from, to), T0 before T1."""
         found: dict[Flow, list[tuple[str, str]]] = {flow: [] for flow in flows}
-        for use in ev_uses(self._evs_map):
-            flow = use.ev, use.src, use.dst
-            if flow in found and use.ifindex in self._far:
-                found[flow].append((self._near[use.ifindex], self._far[use.ifindex].node))
+        for use in self._uses():
+            flow, ifindex = _flow_at(use)
+            if flow in found and ifindex in self._far and use.packets > self._before.get((flow, ifindex), 0):
+                found[flow].append((self._near[ifindex], self._far[ifindex].node))
         return {flow: sorted(links) for flow, links in found.items()}
+
+
+def _flow_at(use: EvUse) -> tuple[Flow, int]:
+    return (use.ev, use.src, use.dst), use.ifindex
 
 
 def _fabric_ports(fabric: Clos) -> Iterator[tuple[Port, Port]]:
@@ -51,23 +60,23 @@ def _fabric_ports(fabric: Clos) -> Iterator[tuple[Port, Port]]:
 
 
 @contextmanager
-def watching(fabric: Clos, ports: PortMap, evs_map: int) -> Iterator[Watched]:
+def watching(fabric: Clos, ports: PortMap, uses: Uses) -> Iterator[Watched]:
     """Let the fabric's ports note EVs for the time of the block."""
     before = {port.ifindex: ports.change(port.ifindex, watch_evs=True) for port, _ in _fabric_ports(fabric)}
     try:
-        yield Watched(fabric, evs_map)
+        yield Watched(fabric, uses)
     finally:
         for ifindex, settings in before.items():
             ports.set(ifindex, settings)
 
 
 def verify_hashed(
-    fabric: Clos, ports: PortMap, evs_map: int, agents: AgentGroup, progress: Callable[[int, int], None]
+    fabric: Clos, ports: PortMap, uses: Uses, agents: AgentGroup, progress: Callable[[int, int], None]
 ) -> int:
     """Probe until every path between T0 groups was taken; how many there are. Raises PathError."""
     spec = fabric.spec
     distances = range(1, spec.t0_groups)
-    with watching(fabric, ports, evs_map) as watched:
+    with watching(fabric, ports, uses) as watched:
         for distance in distances:
             missing: Missing = {
                 (group, (group + distance) % spec.t0_groups, plane): set(range(spec.t1s_per_plane))
@@ -148,18 +157,46 @@ def _drawn(plane: int, rng: Random) -> int:
     return ev.make(plane, 0, rng.randrange(1, ev.MAX_SPARE + 1))
 
 
+@dataclass(frozen=True, slots=True)
+class HashedProof:
+    """A probe with one EV: was it answered, and the nodes that it and its answer crossed, by the ports' word."""
+
+    ev: int
+    answered: bool
+    rtt_ns: int | None
+    nodes: list[str]
+    nodes_back: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {**asdict(self), "ev": f"{self.ev:#010x}"}
+
+
 def prove_hashed(
-    fabric: Clos, ports: PortMap, evs_map: int, agent: AgentClient, src: str, dst: str, value: int
-) -> tuple[Proof, list[str]]:
-    """Send a probe with an EV, and see by the ports where it went: the proof, and the nodes of the way there."""
-    near, far = fabric.nodes[src].index, fabric.nodes[dst].index
-    there, back = (value, near, far), (value, far, near)
-    with watching(fabric, ports, evs_map) as watched:
-        (told,) = agent.call("probe", peer=far, evs=[value], timeout_ns=PROBE_TIMEOUT_NS)["results"]
-        ways = watched.ways([there, back])
-    crossed = _nodes(ways[there])
-    others = [name for name in _nodes(ways[back]) if name not in crossed]
-    return Proof(told["answered"], told.get("rtt_ns"), crossed, others), [src, *crossed, dst]
+    fabric: Clos, ports: PortMap, uses: Uses, agent: AgentClient, ends: tuple[str, str], evs: Sequence[int]
+) -> list[HashedProof]:
+    """Send a probe with each of these EVs from the agent's host to another, and see where they went.
+
+    Raises InputError for an EV of a plane that there is not. Only T0-T1 links are seen; inside a rack there are none.
+    """
+    for value in evs:
+        plane = ev.plane_of(value)
+        if plane >= fabric.spec.planes:
+            raise InputError(f"EV {value:#010x} is of plane {plane}", f"planes are 0 to {fabric.spec.planes - 1}")
+    near, far = (fabric.nodes[name].index for name in ends)
+    with watching(fabric, ports, uses) as watched:
+        results = agent.call("probe", peer=far, evs=list(evs), timeout_ns=PROBE_TIMEOUT_NS)["results"]
+        ways = watched.ways((value, *pair) for value in evs for pair in ((near, far), (far, near)))
+    return [
+        HashedProof(
+            one["ev"],
+            one["answered"],
+            one.get("rtt_ns"),
+            _nodes(ways[one["ev"], near, far]),
+            _nodes(ways[one["ev"], far, near]),
+        )
+        for one in results
+    ]
 
 
 def _nodes(way: list[tuple[str, str]]) -> list[str]:

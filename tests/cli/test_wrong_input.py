@@ -90,6 +90,23 @@ def test_a_wrong_scenario(mrclab: Mrclab, tmp_path: Path, old: str, new: str, li
         assert says in answer.stderr
 
 
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("kind: ev-loss, target: host h0 plane 0 t1 0", "name an EV"),
+        ("kind: denylist-set, target: 'p0t0-0:p0t1-1'", "name a NIC-T0 link"),
+    ],
+)
+def test_where_switches_hash_no_ev_names_a_path(mrclab: Mrclab, tmp_path: Path, fault: str, says: str) -> None:
+    file = tmp_path / "wrong.yaml"
+    start = SCENARIO[: SCENARIO.index("  - {kind: link-down")]
+    file.write_text(f"lab: baseline\n{start}  - {{{fault}, at: 1 s, for: 1 s}}\n")
+    answer = mrclab("validate", str(file))
+    assert answer.returncode == 2
+    assert "wrong.yaml:6:" in only_line(answer)
+    assert says in answer.stderr
+
+
 def test_the_scenario_that_the_wrong_ones_are_made_from_is_right(mrclab: Mrclab, tmp_path: Path) -> None:
     file = tmp_path / "right.yaml"
     file.write_text(SCENARIO)

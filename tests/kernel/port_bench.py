@@ -160,7 +160,7 @@ class PortBench:
         return PathTemplate(
             src=address.host_address(src),
             dst=address.host_address(dst),
-            usids=self.clos.path_usids(src, dst, 0, 0),
+            usids=self.clos.path_usids(src, dst, 0, 0) if self.clos.spec.source_routed else None,
             ev=evs.make(0, 0, spare),
         )
 

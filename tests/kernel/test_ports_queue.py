@@ -12,7 +12,7 @@ import pytest
 
 from agents.wire import dscp
 from agents.wire.headers import Opcode
-from testbed.fabric.portmap import Reader
+from testbed.fabric.portmap import Reader, ev_uses
 from tests.kernel.port_bench import (
     PortBench,
     receive_until_quiet,
@@ -165,8 +165,9 @@ def test_what_must_not_be_trimmed_waits_or_is_dropped_whole(one_rack: PortBench,
     assert not any(packet.trimmed for packet in receive_until_quiet(receiver))
 
 
-def test_five_to_one_every_packet_arrives_whole_or_trimmed_and_headers_overtake() -> None:
-    with PortBench(hosts=6, rates={"host": "4 Mb/s", "fabric": "4 Mb/s"}) as bench:
+@pytest.mark.parametrize("routing", ["srv6", "ecmp"])
+def test_five_to_one_every_packet_arrives_whole_or_trimmed_and_headers_overtake(routing: str) -> None:
+    with PortBench(hosts=6, rates={"host": "4 Mb/s", "fabric": "4 Mb/s"}, routing=routing) as bench:
         receiver = bench.receiver(5)
         for host in range(5):
             bench.change(f"h{host}", "eth0", limit_bytes=1 << 23)
@@ -185,6 +186,20 @@ def test_five_to_one_every_packet_arrives_whole_or_trimmed_and_headers_overtake(
     first = next(place for place, packet in enumerate(packets) if packet.trimmed)
     earlier = sum(not packet.trimmed and packet.psn < packets[first].psn for packet in packets[first:])
     assert earlier > 30
+
+
+def test_packets_without_an_outer_header_are_marked_and_their_evs_noted_as_others() -> None:
+    with PortBench(hosts=2, routing="ecmp") as bench:
+        for host in range(2):
+            bench.speed_up(f"h{host}", "eth0")
+        receiver = bench.receiver(1)
+        bench.change(*LAST_HOP, ecn=True, kmin_bytes=0, kmax_bytes=0, watch_evs=True)
+        send_all(bench.sender(0), (bench.data(0, 1, psn, spare=psn) for psn in range(5)))
+        bench.drain(*LAST_HOP)
+        packets = receive_until_quiet(receiver)
+        uses = list(ev_uses(bench.evs_map_id))
+    assert [packet.ecn for packet in packets] == [dscp.CE] * 5
+    assert {(use.ev, use.src, use.dst) for use in uses} == {(packet.ev, 0, 1) for packet in packets}
 
 
 def test_when_even_headers_find_no_room_they_are_dropped_and_counted(one_rack: PortBench) -> None:
