@@ -202,6 +202,14 @@ def delay() -> Iterator[Row]:
     yield _row("netem", not trouble, trouble or "tried, works", purpose, netem.FIX, "degraded")
 
 
+def routing_daemons() -> Iterator[Row]:
+    """Is FRR there? Only labs with routing: bgp need it; `up` refuses them where it is missing."""
+    from testbed.lab import frr  # loads the netlink library
+
+    trouble = frr.missing()
+    yield _row("FRR", not trouble, trouble or str(frr.DAEMONS), frr.PURPOSE, frr.FIX, "degraded")
+
+
 def memory() -> Iterator[Row]:
     """Is there memory for a small lab?"""
     with open("/proc/meminfo") as file:
@@ -224,7 +232,7 @@ _LAB: tuple[Look, ...] = (root, kernel, modules, programs, features)
 
 # What each verb needs, in the order in which lacks are told. A verb that is not here needs nothing.
 NEEDS: dict[str, tuple[Look, ...]] = {
-    "up": (*_LAB, ports, delay, memory, open_files),
+    "up": (*_LAB, ports, delay, routing_daemons, memory, open_files),
     "run": _LAB,
     "demo": _LAB,
     "down": (root,),

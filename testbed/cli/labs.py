@@ -164,6 +164,8 @@ def status_verb(name: str | None, ports: bool, as_json: bool) -> int:
             f"  agents: {found.agents_alive} alive"
             + (f", dead: {', '.join(found.agents_dead)}" if found.agents_dead else "")
         )
+        for daemon in found.routers_dead:
+            show(f"  routing daemon dead: {daemon}")
         for _, text in faults:
             show(f"  fault {text}")
         for text in (*found.namespaces_missing, *found.differences):

@@ -65,11 +65,12 @@ def repair_verb(name: str | None, as_json: bool) -> int:
             ("fault cleared", cleared),
             ("put back", done.mended),
             ("agent started", done.agents_started),
+            ("routing daemon started", done.routers_started),
             ("still differs", done.left),
         ):
             for item in items:
                 show(f"{what}: {item}")
-        if not (cleared or done.mended or done.agents_started or done.left):
+        if not (cleared or done.mended or done.agents_started or done.routers_started or done.left):
             show(f"lab {lab.name} is as planned; there was nothing to do")
 
     result(as_json, {**done.as_dict(), "faults_cleared": cleared}, render)

@@ -23,7 +23,7 @@ def namespace_name(lab: str, node: str) -> str:
 
 
 def link_local(port: Port) -> str:
-    """The address by which the far end of a link names `port` as its next hop; it is never assigned."""
+    """The address by which the far end of a link names `port` as its next hop; assigned only where BGP needs it."""
     return text(bytes.fromhex("fe80") + port.ifindex.to_bytes(14, "big"))
 
 

@@ -136,6 +136,18 @@ def _hops(dst: str, flags: int, values: dict[int, bytes], device: Callable[[int]
         several = several[length + 3 & ~3 :]
 
 
+def learned(kernel: Kernel, name: str) -> dict[str, int]:
+    """What a node's routing daemon has put into its table: prefix -> number of next hops."""
+    found = {}
+    for data in kernel[name].dump(messages.ROUTES):
+        _, length, _, _, table, protocol, _, _, flags = rtnl.RTMSG.unpack_from(data, rtnl.NLMSGHDR.size)
+        if table == rtnl.RT_TABLE_MAIN and protocol == rtnl.RTPROT_BGP:
+            values = pick(data, _AFTER_RTMSG)
+            dst = f"{_text(values[rtnl.RTA_DST]) if length else '::'}/{length}"
+            found[dst] = len(list(_hops(dst, flags, values, str)))
+    return found
+
+
 def _hop(dst: str, ifindex: int, values: dict[int, bytes], device: Callable[[int], str]) -> Hop:
     return Hop(dst, device(ifindex), _text(values[rtnl.RTA_GATEWAY]) if rtnl.RTA_GATEWAY in values else "")
 

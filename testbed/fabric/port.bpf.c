@@ -30,6 +30,7 @@
 #define DSCP_TRIMMED 12
 #define DSCP_TRIMMED_LAST_HOP 16
 #define DSCP_CONTROL 46
+#define DSCP_ROUTING 48 // CS6, of a routing daemon's packets
 #define ECN_MASK (3U << 20)
 
 // agents/wire/headers.py: WRITE opcodes, and what lies between BTH and payload
@@ -374,7 +375,7 @@ static __always_inline int egress(struct __sk_buff *skb, struct port *port, __u3
 	is_mrc = load(skb, &headers, &bare);
 	if (headers.ethertype == bpf_htons(ETHERTYPE_IPV6))
 		dscp = (bpf_ntohl(headers.outer.first_word) & DSCP_MASK) >> DSCP_SHIFT;
-	control = dscp == DSCP_CONTROL || dscp == DSCP_TRIMMED || dscp == DSCP_TRIMMED_LAST_HOP;
+	control = dscp == DSCP_CONTROL || dscp == DSCP_ROUTING || dscp == DSCP_TRIMMED || dscp == DSCP_TRIMMED_LAST_HOP;
 	if (is_mrc) {
 		ev = bpf_ntohl(headers.inner.first_word) << 16 | bpf_ntohs(headers.source_port);
 		shortest = header_bytes(&headers, bare);

@@ -21,7 +21,7 @@ from testbed.fabric import apply, bpf, netem, netns, observe, plan
 from testbed.fabric.netlink import Kernel
 from testbed.fabric.portmap import PortMap, ev_uses
 from testbed.fabric.programs import EVS_MAP, PORTS_MAP, Programs
-from testbed.lab import agents, lock, processes, state
+from testbed.lab import agents, frr, lock, processes, state
 from testbed.lab.state import LabState
 from testbed.lab.verify import verify_paths
 from testbed.lab.verify_hashed import verify_hashed
@@ -83,7 +83,10 @@ class DownResult:
 
 @dataclass(frozen=True, slots=True)
 class LabStatus:
-    """A lab as it is now. `differences` are what is not as planned, in words; empty when not looked at."""
+    """A lab as it is now. `routers_dead`: `SWITCH DAEMON` of each routing daemon that has ended.
+
+    `differences` are what is not as planned, in words; empty when not looked at.
+    """
 
     lab: str
     phase: str
@@ -93,13 +96,16 @@ class LabStatus:
     links: int
     agents_alive: int
     agents_dead: list[str]
+    routers_dead: list[str]
     namespaces_missing: list[str]
     differences: list[str] = field(default_factory=list)
 
     @property
     def healthy(self) -> bool:
         """Up, with all agents and namespaces, and nothing that differs."""
-        return self.phase == "up" and not (self.agents_dead or self.namespaces_missing or self.differences)
+        return self.phase == "up" and not (
+            self.agents_dead or self.routers_dead or self.namespaces_missing or self.differences
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
@@ -142,6 +148,8 @@ def up(spec: LabSpec, source_file: str | Path, progress: Progress = _silent) -> 
         desired = plan.build(fabric)
         _refuse_foreign(desired)
         netem.require_for(desired)
+        if spec.routing == "bgp":
+            frr.require(fabric)
         made = LabState(spec, source, namespaces=[node.namespace for node in desired.nodes.values()])
         with _termination_interrupts():
             try:
@@ -210,6 +218,12 @@ def _make(made: LabState, fabric: Clos, desired: plan.FabricPlan, progress: Prog
             made.agents = launcher.start(fabric, made.directory)
             made.save()
             progress("agents", len(made.agents), len(made.agents))
+        if made.spec.routing == "bgp":
+            with watch.phase("daemons"):
+                made.routers = frr.start(fabric, made.directory, steps("daemons"))
+                made.save()
+            with watch.phase("convergence"):
+                frr.wait_until_converged(fabric, kernel, steps("convergence"))
         with watch.phase("paths"), agents.AgentGroup.of(made.directory, made.agents) as group:
             if made.spec.source_routed:
                 verified = verify_paths(fabric, kernel, group, steps("paths"))
@@ -326,6 +340,8 @@ def _status_of(found: LabState, read_back: bool) -> LabStatus:
     if read_back and found.phase == "up" and not missing:
         with Kernel(name) as kernel, PortMap.of_id(found.maps[PORTS_MAP]) as ports:
             wrong = [str(item) for item in observe.differences(plan.build(fabric), kernel, ports)]
+            if found.spec.routing == "bgp":
+                wrong += frr.differences(fabric, kernel)
     dead = agents.dead(name, found.agents)
     return LabStatus(
         lab=name,
@@ -336,6 +352,7 @@ def _status_of(found: LabState, read_back: bool) -> LabStatus:
         links=len(fabric.links),
         agents_alive=len(found.agents) - len(dead),
         agents_dead=dead,
+        routers_dead=frr.dead(name, found.routers),
         namespaces_missing=missing,
         differences=wrong,
     )

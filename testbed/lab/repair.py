@@ -15,7 +15,7 @@ from typing import Any
 from testbed.fabric import apply, messages, netns, observe
 from testbed.fabric.netlink import KernelError
 from testbed.fabric.plan import NodePlan
-from testbed.lab import agents, lock, state
+from testbed.lab import agents, frr, lock, state
 from testbed.lab.running import RunningLab, open_lab
 from testbed.topology.errors import InvalidRunError
 
@@ -31,6 +31,7 @@ class Repaired:
     lab: str
     mended: list[str] = field(default_factory=list)
     agents_started: list[str] = field(default_factory=list)
+    routers_started: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -51,9 +52,23 @@ def repair(name: str) -> Repaired:
         dead = agents.dead(name, lab.agent_pids)
         if dead:
             restart_agents(name, dead)
+        routers = _restart_routers(lab) if lab.spec.routing == "bgp" else []
         left = [str(item) for item in observe.differences(lab.plan, lab.kernel, lab.port_map)]
         mended = [text for item in wrong if (text := str(item)) not in left]
-        return Repaired(name, mended, dead, left)
+        return Repaired(name, mended, dead, routers, left)
+
+
+def _restart_routers(lab: RunningLab) -> list[str]:
+    """Start the routing daemons of the switches that lack one, and wait for BGP. Returns the dead ones."""
+    found = state.require_up(lab.name)
+    dead = frr.dead(lab.name, found.routers)
+    if dead:
+        switches = {text.split()[0] for text in dead}
+        frr.stop(lab.name, {switch: found.routers[switch] for switch in switches})
+        found.routers |= frr.start(lab.clos, found.directory, lambda done, of: None, switches)
+        found.save()
+    frr.wait_until_converged(lab.clos, lab.kernel, lambda done, of: None)
+    return dead
 
 
 def restart_agents(name: str, hosts: Iterable[str]) -> None:

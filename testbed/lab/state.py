@@ -46,6 +46,7 @@ class LabState:
     phase: Phase = "making"
     namespaces: list[str] = field(default_factory=list)
     agents: dict[str, int] = field(default_factory=dict)  # host -> pid
+    routers: dict[str, dict[str, int]] = field(default_factory=dict)  # switch -> routing daemon -> pid
     programs: list[int] = field(default_factory=list)  # ids of the eBPF programs that its ports hold
     maps: dict[str, int] = field(default_factory=dict)  # ids of the maps of these programs, by name
     up_result: dict[str, Any] = field(default_factory=dict)  # of `up`, for later readers
@@ -69,6 +70,7 @@ class LabState:
             "phase": self.phase,
             "namespaces": self.namespaces,
             "agents": self.agents,
+            "routers": self.routers,
             "programs": self.programs,
             "maps": self.maps,
             "up_result": self.up_result,
@@ -105,6 +107,7 @@ def _from_file(content: dict[str, Any]) -> LabState:
         phase=content["phase"],
         namespaces=content["namespaces"],
         agents=content["agents"],
+        routers=content.get("routers", {}),
         programs=content["programs"],
         maps=content["maps"],
         up_result=content["up_result"],

@@ -26,6 +26,7 @@ from testbed.sim.network import SimNetwork
 from testbed.sim.ports import SimPorts
 from testbed.topology import clos as clos_model
 from testbed.topology.clos import host_name
+from testbed.topology.errors import InputError
 from testbed.topology.labspec import LabSpec
 
 KERNEL_HOP_NS = 50_000  # what the kernel takes to forward a packet, with room to spare
@@ -53,8 +54,13 @@ class SimLab:
     def __init__(self, spec: LabSpec, *, seed: int, speedup: float = 1.0, **options: Any) -> None:
         """`options` are settings of the transport for `start_flows`, which otherwise follow the lab file.
 
+        Raises InputError for a routing that is the kernel lab's alone.
+
         `speedup`: how much faster this lab's time is than that of the lab it was made from (`topology.timescale`).
         """
+        if spec.routing == "bgp":
+            what = f"lab {spec.name}: routing: bgp does not exist in virtual time, where no FRR runs"
+            raise InputError(what, "use mrclab run, or write routing: ecmp")
         rng = Random(seed)
         self.spec = spec
         self.clos = clos_model.build(spec)

@@ -85,6 +85,30 @@ class Delay(_Section):
     jitter: DurationNs = Field(default="0 ms", description="up to so much more or less, on links with a delay")  # type: ignore[assignment]
 
 
+class Bgp(_Section):
+    """Timers of `routing: bgp`. They are FRR's and run in the lab's own seconds, whatever its time dilation."""
+
+    bfd: bool = Field(default=True, description="bgp: BFD watches the links, so that a silent death is seen")
+    bfd_interval: DurationNs = Field(default="300 ms", description="bgp: between BFD packets; dead after three missed")  # type: ignore[assignment]
+    hold_time: DurationNs = Field(default="9 s", description="bgp: silence after which a session is dead, without BFD")  # type: ignore[assignment]
+
+    @field_validator("bfd_interval")
+    @classmethod
+    def _frr_takes_the_interval(cls, interval_ns: int) -> int:
+        return _whole(interval_ns, 1_000_000, 10, 60_000, "ms")
+
+    @field_validator("hold_time")
+    @classmethod
+    def _frr_takes_the_hold_time(cls, hold_ns: int) -> int:
+        return _whole(hold_ns, 1_000_000_000, 3, 65_535, "s")
+
+
+def _whole(value_ns: int, unit_ns: int, least: int, most: int, unit: str) -> int:
+    if value_ns % unit_ns or not least <= value_ns // unit_ns <= most:
+        raise ValueError(f"{format_duration(value_ns)} is not what FRR takes; write a whole {least} to {most} {unit}")
+    return value_ns
+
+
 class Transport(_Section):
     """Defaults of the queue pairs; a scenario may override them."""
 
@@ -158,10 +182,11 @@ class LabSpec(_Section):
     )
     queue: Queue = Field(default_factory=Queue, description="the queue of every switch port")
     delay: Delay = Field(default_factory=Delay, description="what cables add; needs netem in the kernel")
-    routing: Literal["srv6", "ecmp"] = Field(
+    routing: Literal["srv6", "ecmp", "bgp"] = Field(
         default="srv6",
-        description="how the fabric forwards: srv6, as the sender says; ecmp, static, by a hash of each flow",
+        description="how the fabric forwards: srv6, as the sender says; by a hash of each flow: ecmp, static; bgp, FRR",
     )
+    bgp: Bgp = Field(default_factory=Bgp, description="timers of routing: bgp")
     transport: Transport = Field(default_factory=Transport, description="defaults of the queue pairs")
     stands_for: RealRates = Field(
         default_factory=RealRates, description="the real rates that the emulated ones stand for"
@@ -181,7 +206,14 @@ class LabSpec(_Section):
     def _parts_fit_together(self) -> LabSpec:
         transport = transport_problems(self, self.transport)
         refuse(
-            [*_wiring_problems(self), *_queue_problems(self), *_delay_problems(self), *transport, *_rate_problems(self)]
+            [
+                *_wiring_problems(self),
+                *_queue_problems(self),
+                *_delay_problems(self),
+                *_routing_problems(self),
+                *transport,
+                *_rate_problems(self),
+            ]
         )
         return self
 
@@ -280,6 +312,11 @@ def _delay_problems(spec: LabSpec) -> Iterator[Problem]:
             f"a delay of {format_duration(least)} cannot be {format_duration(spec.delay.jitter)} less",
             f"write {format_duration(least)} or less",
         )
+
+
+def _routing_problems(spec: LabSpec) -> Iterator[Problem]:
+    if spec.routing != "bgp" and "bgp" in spec.model_fields_set:
+        yield Problem(("bgp",), f"no BGP runs with routing: {spec.routing}", "write routing: bgp, or leave bgp out")
 
 
 def transport_problems(spec: LabSpec, transport: Transport) -> Iterator[Problem]:
