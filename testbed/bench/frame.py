@@ -26,7 +26,9 @@ Alternation = Callable[[], Numbers]
 Say = Callable[[str], None]
 
 # bench -> its module, in the order in which they run; imported only when asked for
-BENCHES: dict[str, str] = {}
+BENCHES: dict[str, str] = {
+    "up": "testbed.bench.up",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ away again when something fails or the user interrupts. `down` needs only what w
 from __future__ import annotations
 
 import contextlib
-import resource
 import signal
 import threading
 import time
@@ -21,13 +20,13 @@ from testbed.fabric import apply, bpf, netem, netns, observe, plan
 from testbed.fabric.netlink import Kernel
 from testbed.fabric.portmap import PortMap, ev_uses
 from testbed.fabric.programs import EVS_MAP, PORTS_MAP, Programs
-from testbed.lab import agents, frr, lock, processes, state
+from testbed.lab import agents, frr, limits, lock, processes, state
 from testbed.lab.state import LabState
 from testbed.lab.verify import verify_paths
 from testbed.lab.verify_hashed import verify_hashed
 from testbed.topology import clos
 from testbed.topology.clos import Clos
-from testbed.topology.errors import InputError, MissingError, MrclabError
+from testbed.topology.errors import InputError, MrclabError
 from testbed.topology.labspec import LabSpec
 
 RESULT_SCHEMA_VERSION = 1
@@ -36,7 +35,6 @@ PROGRAMS_GONE_WITHIN_S = 10.0
 MAPS_GONE_WITHIN_S = 1.0  # where nobody reads them it takes some hundredths
 _POLL_S = 0.01
 _DIFFERENCES_SHOWN = 5
-_OTHER_OPEN_FILES = 200
 
 Progress = Callable[[str, int, int], None]  # (phase, done, of)
 
@@ -143,8 +141,8 @@ def up(spec: LabSpec, source_file: str | Path, progress: Progress = _silent) -> 
             return _already_up(found, spec, source)
         if found is not None:
             _remove(found)  # the rest of a command that was killed; the lock says that nobody works on it
+        limits.require(spec)  # before the plan: that of a lab far too large takes minutes
         fabric = clos.build(spec)
-        _allow_open_files(len(fabric.nodes))  # before the plan: that of a lab far too large takes minutes
         desired = plan.build(fabric)
         _refuse_foreign(desired)
         netem.require_for(desired)
@@ -181,17 +179,6 @@ def _refuse_foreign(desired: plan.FabricPlan) -> None:
             f"namespace {taken[0]} exists and is not ours" + (f" (and {len(taken) - 1} more)" if taken[1:] else ""),
             f"name the lab otherwise, or remove it: ip netns delete {taken[0]}",
         )
-
-
-def _allow_open_files(nodes: int) -> None:
-    """While a lab is built each node takes two: its namespace, and a socket in it."""
-    needed = 2 * nodes + _OTHER_OPEN_FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft >= needed:
-        return
-    if hard != resource.RLIM_INFINITY and hard < needed:
-        raise MissingError(f"{needed} open files, {hard} are allowed", "two for each node", f"ulimit -n {needed}")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _make(made: LabState, fabric: Clos, desired: plan.FabricPlan, progress: Progress) -> UpResult:

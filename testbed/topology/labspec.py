@@ -19,7 +19,6 @@ from testbed.topology.yamlfile import Problem, refuse
 
 MAX_NAME_LENGTH = 15  # the kernel's limit for interface names; every name of a lab keeps to it
 NAME_PATTERN = "^[a-z][a-z0-9-]*$"
-MAX_HOSTS = (1 << 16) - 1  # the host number fills the last 16 bits of a host address, and 0 is not a host
 MIN_QUEUE_PACKETS = 2
 MAX_QUEUE_BYTES = 1 << 30
 
@@ -248,13 +247,6 @@ def _rate_in_range(rate_bps: int, most_bps: int, what: str) -> int:
 
 
 def _wiring_problems(spec: LabSpec) -> Iterator[Problem]:
-    if spec.hosts > MAX_HOSTS:
-        most = MAX_HOSTS // spec.hosts_per_t0
-        yield Problem(
-            ("t0_groups",),
-            f"{spec.t0_groups} racks of {spec.hosts_per_t0} are {spec.hosts} hosts; there are {MAX_HOSTS} addresses",
-            f"write {most} or less",
-        )
     if spec.radix is None:
         return
     t0_ports = spec.hosts_per_t0 + spec.t1s_per_plane

@@ -144,7 +144,7 @@ def test_a_machine_with_too_few_open_files_is_told_how_many(lab_file: LabFile) -
     root = Path(__file__).resolve().parents[2]
     ended = subprocess.run(limited, capture_output=True, text=True, cwd=root, check=False)
     assert ended.returncode == 3
-    assert ended.stderr == "264 open files, 128 are allowed (two for each node); ulimit -n 264\n"
+    assert ended.stderr == ("264 open files, 128 are allowed (for 8 hosts, 24 switches and 64 links); ulimit -n 264\n")
     assert left_of("fa-files") == []
 
 

@@ -9,7 +9,7 @@ from labs import lab, small_labs
 
 from agents.wire import address
 from testbed.topology.clos import Clos, host_name, t0_name, t1_name
-from testbed.topology.labspec import MAX_HOSTS, MAX_NAME_LENGTH
+from testbed.topology.labspec import MAX_NAME_LENGTH
 
 
 @given(small_labs())
@@ -71,7 +71,7 @@ def test_the_usids_of_a_path_are_those_of_its_switches_and_of_the_last_downlink(
 
 def test_the_longest_names_that_a_lab_file_can_ask_for_fit_an_interface() -> None:
     longest = [
-        host_name(MAX_HOSTS - 1),
+        host_name(address.MAX_HOSTS - 1),
         t0_name(address.MAX_PLANES - 1, address.MAX_T0_PER_PLANE - 1),
         t1_name(address.MAX_PLANES - 1, address.MAX_T1_PER_PLANE - 1),
     ]
