@@ -40,6 +40,7 @@ VERBS = {
     "schema": "files",
     "plan": "planning",
     "bench": "bench",
+    "play": "play",
     "doctor": "machine",
     "test": "machine",
 }

@@ -1,4 +1,4 @@
-"""Where the lab files and scenarios of mrclab are: beside the packages in a checkout, in share/ when installed."""
+"""Where the lab files, scenarios and playbooks of mrclab are: in the checkout or, when installed, in share/."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Literal
 
 from testbed.topology.errors import InputError, nearest
 
-Shelf = Literal["topologies", "scenarios"]
+Shelf = Literal["topologies", "scenarios", "playbooks"]
 
-_KIND_OF_FILE = {"topologies": "lab", "scenarios": "scenario"}
+_KIND_OF_FILE = {"topologies": "lab", "scenarios": "scenario", "playbooks": "playbook"}
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _INSTALLED = Path(sys.prefix) / "share" / "mrclab"
 
