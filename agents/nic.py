@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal, overload
 
+from agents.clustermapper.prober import Prober
+from agents.clustermapper.settings import Settings
 from agents.memory import MemoryTable, Region
 from agents.mrc.config import BASE_RTT_NS, MAX_EVS, MrcConfig
 from agents.mrc.endpoint import Endpoint
@@ -19,45 +20,19 @@ from agents.mrc.ev_set import path_of
 from agents.mrc.peer import Peer
 from agents.mrc.profile import EvProfile
 from agents.mrc.qp import MrcQueuePair
+from agents.nic_config import NicConfig
+from agents.planes import Planes
 from agents.roce.config import RoceConfig
 from agents.roce.qp import RoceQueuePair
 from agents.transport import Datagram, Event, QueuePair
 from agents.wire import address, ev, psn
 from agents.wire.frame import PathTemplate
 from agents.wire.headers import ENDPOINT_QP
-from agents.wire.packet import DEFAULT_UDP_PORT, WireError, parse
+from agents.wire.packet import WireError, parse
 
 _NS_BITS = 8 * 10**9
 TRANSPORTS = ("mrc", "roce")
 _FIRST_QPN = 16  # 0 and 1 are management's in IBTA, 2 is the endpoint's
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NicConfig:
-    """Who this NIC is and what the fabric looks like; the same for all hosts but for `host`."""
-
-    host: int
-    planes: int
-    t0_groups: int
-    hosts_per_t0: int
-    t1s_per_plane: int
-    payload_mtu: int = 4096  # payload bytes of a full packet
-    block: int = address.DEFAULT_BLOCK
-    udp_port: int = DEFAULT_UDP_PORT
-    source_routed: bool = True  # False: the fabric hashes flows onto paths, and packets go without the outer header
-    time_dilation: float = 1.0  # real rate / emulated rate
-    real_rate_bps: int = 100_000_000_000  # of a port of the real fabric
-    trimming: bool = True  # its switches cut payloads off instead of dropping packets
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for a host that the fabric does not have."""
-        if not 0 <= self.host < self.hosts:
-            raise ValueError(f"host {self.host} is not one of 0..{self.hosts - 1}")
-
-    @property
-    def hosts(self) -> int:
-        """Hosts in the whole fabric."""
-        return self.t0_groups * self.hosts_per_t0
 
 
 class Nic:
@@ -73,13 +48,21 @@ class Nic:
         self._defaults = self.transport_config()
         self._address = address.host_address(config.host)
         self._all_ports = (1 << config.planes) - 1
-        self._ports_up = self._all_ports
         self._ports_ready = self._all_ports
         self._peers: dict[int, Peer] = {}
         self._peer_of: dict[int, Peer] = {}  # by queue pair
         self._endpoint = Endpoint(
             planes=config.planes, rng=rng, update_interval_ns=self._defaults.port_update_interval_ns
         )
+        self.prober = Prober(
+            config.host,
+            planes=config.planes,
+            hosts_per_t0=config.hosts_per_t0,
+            t1s_per_plane=config.t1s_per_plane,
+            block=config.block,
+            udp_port=config.udp_port,
+        )
+        self._planes = Planes(config.planes, self.prober)
         self._turns: deque[QueuePair] = deque()  # round robin over the queue pairs
         self._next_qpn = _FIRST_QPN
 
@@ -187,7 +170,7 @@ class Nic:
             peer,
             options,
             payload_mtu=self.config.payload_mtu,
-            own_ports_up=self._ports_up,
+            own_ports_up=self._planes.in_use,
             memory=self.memory,
             endpoint=self._endpoint,
             rng=self._rng,
@@ -195,7 +178,7 @@ class Nic:
         )
 
     def _roce_qp(self, qpn: int, peer: Peer, options: RoceConfig) -> RoceQueuePair:
-        path = peer.any_ev(self._ports_up)
+        path = peer.any_ev(self._planes.in_use)
         if path is None:
             raise ValueError(f"no plane is up to host {peer.host}; a RoCE queue pair needs its path at once")
         return RoceQueuePair(
@@ -234,6 +217,10 @@ class Nic:
         if packet.dst != self._address:
             self.errors["not-ours"] += 1
             return
+        if packet.src == self._address:
+            if not self.prober.receive(port, packet, now):
+                self.errors["self-probe"] += 1
+            return
         queue_pair = self.queue_pairs.get(packet.dest_qp)
         peer = self._peer_of[packet.dest_qp] if queue_pair is not None else self._peer_at(packet.src)
         if peer is None or peer.address != packet.src:
@@ -254,13 +241,24 @@ class Nic:
 
     def set_port_up(self, port: int, up: bool, now: int) -> None:
         """A port regained or lost its carrier. What flew on it goes again elsewhere; the peers are told."""
-        bit = 1 << port
-        if bool(self._ports_up & bit) == up:
-            return
-        self._ports_up ^= bit
-        for queue_pair in self.queue_pairs.values():
-            queue_pair.set_port_up(port, up, now)
-        self._endpoint.port_changed(port, up, [peer for peer in self._peers.values() if peer.queue_pairs], now)
+        self._planes.set_carrier(port, up, now)
+        self._use_planes(now)
+
+    def set_health(self, settings: Settings, now: int) -> None:
+        """Probe the fabric like this from now on. Raises ValueError where the fabric hashes: no probe has a path."""
+        if settings.policy != "off" and not self.config.source_routed:
+            raise ValueError("self-probes need a fabric that forwards as the sender says (routing: srv6)")
+        self.prober.configure(settings, now)
+        self._use_planes(now)
+
+    def _use_planes(self, now: int) -> None:
+        """A plane that the denylist policy has denied is as good as down, here and for the peers."""
+        peers = [peer for peer in self._peers.values() if peer.queue_pairs]
+        self._planes.decide([self._all_ports & ~peer.ports_down for peer in peers], now)
+        for port, up in self._planes.changes():
+            for queue_pair in self.queue_pairs.values():
+                queue_pair.set_port_up(port, up, now)
+            self._endpoint.port_changed(port, up, peers, now)
 
     @property
     def max_evs(self) -> int:
@@ -269,12 +267,15 @@ class Nic:
 
     @property
     def ports_up(self) -> int:
-        """Bit p: our own port p is up."""
-        return self._ports_up
+        """Bit p: our own port p is up, and its plane is not denied."""
+        return self._planes.in_use
 
     def next_timer(self) -> int | None:
         """When `handle_timer` wants to be called next, in ns; None for never."""
         first = self._endpoint.next_timer()
+        due = self.prober.next_timer()
+        if due is not None and (first is None or due < first):
+            first = due
         for queue_pair in self._turns:
             due = queue_pair.next_timer()
             if due is not None and (first is None or due < first):
@@ -284,6 +285,10 @@ class Nic:
     def handle_timer(self, now: int) -> None:
         """Do what is due at `now`."""
         self._endpoint.handle_timer(now)
+        due = self.prober.next_timer()
+        if due is not None and due <= now:
+            self.prober.handle_timer(now)
+            self._use_planes(now)
         for queue_pair in self._turns:
             due = queue_pair.next_timer()
             if due is not None and due <= now:
@@ -291,25 +296,33 @@ class Nic:
 
     def events(self) -> Iterator[Event]:
         """Drain the events of all queue pairs and of the endpoint operations."""
+        yield from self._planes.events()
         yield from self._endpoint.events()
         for queue_pair in self._turns:
             yield from queue_pair.events()
 
     def datagrams_to_send(self, now: int) -> Iterator[Datagram]:
-        """What can go out now, chosen packet by packet: control first, then the queue pairs in turns."""
+        """What can go out now, chosen packet by packet: control first, then the queue pairs in turns.
+
+        Self-probes wait for no port: they are few, and their round trip begins when they are sent.
+        """
+        probes = self.prober.probes()
+        while probes:
+            plane, buffers = probes.popleft()
+            yield Datagram(plane, True, buffers)
         while (datagram := self._endpoint.poll_control()) is not None:
             yield datagram
         silent = 0
         turns = self._turns
         while silent < len(turns):
-            datagram = turns[0].poll_transmit(now, self._ports_ready & self._ports_up)
+            datagram = turns[0].poll_transmit(now, self._ports_ready & self._planes.in_use)
             turns.rotate(-1)
             if datagram is None:
                 silent += 1
             else:
                 silent = 0
                 yield datagram
-        while (datagram := self._endpoint.poll_data(self._ports_ready & self._ports_up)) is not None:
+        while (datagram := self._endpoint.poll_data(self._ports_ready & self._planes.in_use)) is not None:
             yield datagram
 
     # Endpoint operations

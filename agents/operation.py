@@ -70,6 +70,7 @@ def check_fields(what: str, rules: Mapping[str, Field], given: Mapping[str, Any]
 
 _KIND_NAMES: dict[type, str] = {
     int: "a whole number",
+    float: "a number with a point",
     str: "a string",
     list: "a list",
     dict: "an object",

@@ -8,7 +8,7 @@ per second, sizes bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields, replace
 from typing import Any
 
 from agents.agent import Connection
@@ -249,6 +249,26 @@ def _denylist(host: Host, request: dict[str, Any], reply: Reply) -> None:
     reply.ok()
 
 
+def _health(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    reply.ok(report=host.agent.nic.prober.report(host.now_ns()).as_dict())
+
+
+def _health_set(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    nic = host.agent.nic
+    now = nic.prober.settings
+    given = {name: value for name, value in request.items() if value is not None}
+    nic.set_health(replace(now, **given), host.now_ns())
+    reply.ok(before=asdict(now))
+
+
+def _health_share(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    shares = request["t1s"]
+    if not all(isinstance(one, list) and all(type(t1) is int for t1 in one) for one in shares):
+        raise RequestError("t1s has to be a list of T1 numbers for each plane")
+    host.agent.nic.prober.share(dict(enumerate(shares)), host.now_ns())
+    reply.ok()
+
+
 def _shutdown(host: Host, request: dict[str, Any], reply: Reply) -> None:
     reply.ok()
     host.stop()
@@ -307,6 +327,17 @@ OPERATIONS: dict[str, Operation] = {
     "sample-interval": Operation(_sample_interval, {"interval_ns": Field(int)}),
     "ev-map": Operation(_ev_map, {"qpn": _QPN}),
     "denylist": Operation(_denylist, {"qpn": _QPN, "evs": Field(list), "denied": Field(bool)}),
+    "health": Operation(_health, {}),
+    "health-set": Operation(
+        _health_set,
+        {
+            "interval_ns": Field(int, default=None),
+            "policy": Field(str, default=None),
+            "loss_bound": Field(float, default=None),
+            "hold_intervals": Field(int, default=None),
+        },
+    ),
+    "health-share": Operation(_health_share, {"t1s": Field(list)}),
     "shutdown": Operation(_shutdown, {}),
     **VERB_OPERATIONS,
 }

@@ -112,6 +112,17 @@ class PortChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PlaneDecided(Event):
+    """Clustermapper's policy `denied` a plane of the NIC, `allowed` it again, or `kept` the last; with evidence."""
+
+    plane: int
+    action: str
+    why: str
+    probes: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeAnswered(Event):
     """An EV probe that the NIC's user asked for came back; the qpn is that of the endpoint operations."""
 

@@ -73,6 +73,12 @@ def path_usids(plane: int, src_t0: int, t1: int | None, dst_t0: int, downlink: i
     return own, usid(plane, Kind.T1, t1), usid(plane, Kind.T0, dst_t0), last
 
 
+def loop_usids(plane: int, t0: int, t1: int | None, downlink: int) -> tuple[int, ...]:
+    """The uSIDs of a self-probe: from a host to its T0 and back, or on to a T1 and back over the same T0."""
+    own, last = usid(plane, Kind.T0, t0), usid(plane, Kind.DOWNLINK, downlink)
+    return (own, last) if t1 is None else (own, usid(plane, Kind.T1, t1), own, last)
+
+
 def host_address(host: int) -> bytes:
     """The 16-byte address of a host's NIC (the inner destination), the same on all planes. ValueError: no such host."""
     if not 0 <= host < MAX_HOSTS:

@@ -11,6 +11,7 @@ TRIMMABLE = 4
 TRIMMABLE_RETX = 8
 TRIMMED = 12  # lost its payload in the fabric: the path was full
 TRIMMED_LASTHOP = 16  # lost its payload at the last hop: the receiver was (incast)
+SELF_PROBE = 20  # Clustermapper's: queued, marked and dropped as data
 CONTROL = 46
 
 TRIMMED_CLASSES = frozenset({TRIMMED, TRIMMED_LASTHOP})

@@ -141,6 +141,7 @@ class EndpointOperation(IntEnum):
 
     PORT_STATUS_UPDATE = 1
     EV_PROBE = 2
+    SELF_PROBE = 3  # Clustermapper's (this project's number): to the sender itself, who takes it back
 
 
 # AETH syndromes (IBTA 9.7.5.2): 31 = no credit information

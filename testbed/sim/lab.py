@@ -12,7 +12,8 @@ from random import Random
 from typing import Any
 
 from agents.agent import Agent
-from agents.nic import Nic, NicConfig
+from agents.nic import Nic
+from agents.nic_config import NicConfig
 from agents.telemetry import DEFAULT_SAMPLE_INTERVAL_NS
 from agents.transport import Event, QueuePair
 from agents.workloads.pattern import Pattern

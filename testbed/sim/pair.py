@@ -16,7 +16,8 @@ from random import Random
 from typing import Any
 
 from agents.mrc.config import MrcConfig
-from agents.nic import Nic, NicConfig
+from agents.nic import Nic
+from agents.nic_config import NicConfig
 from agents.transport import Event, ImmediateReceived, QpFailed, QueuePair, SendCompleted, Write
 from testbed.sim.events import Action, EventList
 from testbed.sim.host import SimHost

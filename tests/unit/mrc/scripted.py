@@ -16,7 +16,8 @@ from agents.memory import Region
 from agents.mrc.config import MrcConfig
 from agents.mrc.ev_set import path_of
 from agents.mrc.qp import MrcQueuePair
-from agents.nic import Nic, NicConfig
+from agents.nic import Nic
+from agents.nic_config import NicConfig
 from agents.transport import Event, ImmediateReceived, SendCompleted, Write
 from agents.wire import dscp, icrc
 from agents.wire import ev as ev_format

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.nic import Nic, NicConfig
+from agents.nic import Nic
+from agents.nic_config import NicConfig
 from agents.transport import ProbeAnswered, Write
 from agents.wire import address, ev, frame
 from agents.wire.headers import (

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.memory import Region
-from agents.nic import Nic, NicConfig
+from agents.nic import Nic
+from agents.nic_config import NicConfig
 from agents.transport import ImmediateReceived, PacketLost, QpFailed, QpStateError, SendCompleted
 from agents.wire import ev
 from agents.wire.headers import (
