@@ -65,7 +65,8 @@ class LabState:
         """Write the file, atomically; the folder has to be there (`lock` makes it)."""
         content = {
             "schema_version": SCHEMA_VERSION,
-            "spec": self.spec.model_dump(mode="json"),
+            # What the lab file said, and not what it left out: some settings may not be said together.
+            "spec": self.spec.model_dump(mode="json", exclude_unset=True),
             "source_file": self.source_file,
             "phase": self.phase,
             "namespaces": self.namespaces,
