@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from testbed.cli.needs import needs
 from testbed.cli.output import json_option, result, show
 from testbed.cli.quantity import DURATION, Quantity
 
@@ -91,6 +92,7 @@ def _option(option: Option, default: Any) -> click.Option:
     )
 
 
+@needs("fault")
 def _put(
     kind: Kind,
     target: tuple[str, ...],
@@ -145,6 +147,7 @@ def faults_in_force(lab: RunningLab) -> list[tuple[dict[str, Any], str]]:
 @fault_verb.command("list")
 @lab_option
 @json_option
+@needs("fault")
 def list_faults(lab_name: str | None, as_json: bool) -> None:
     """The faults in force, oldest first."""
     from testbed.lab.running import the_lab
@@ -165,6 +168,7 @@ def list_faults(lab_name: str | None, as_json: bool) -> None:
 @click.argument("number", type=int, required=False)
 @lab_option
 @json_option
+@needs("fault")
 def clear(number: int | None, lab_name: str | None, as_json: bool) -> None:
     """Undo the fault NUMBER, or all of them, latest first."""
     from testbed.chaos import by_hand

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from testbed.cli.needs import needs
 from testbed.cli.output import json_option, result, say, show, table
 from testbed.topology.units import format_rate
 
@@ -121,6 +122,7 @@ def _dry_run(lab: str, as_json: bool) -> None:
 @click.command("down")
 @click.argument("name", default="demo")
 @json_option
+@needs("down")
 def down_verb(name: str, as_json: bool) -> None:
     """Remove the lab NAME and all it made, also after a crash. NAME is demo where none is given."""
     from testbed.lab import lifecycle, state
@@ -145,6 +147,7 @@ def _state(lab: LabStatus) -> str:
     "--ports", is_flag=True, help="What each port counted, and its queue: now, and the longest since asked last."
 )
 @json_option
+@needs("status")
 def status_verb(name: str | None, ports: bool, as_json: bool) -> int:
     """Compare a lab with its plan, and list its faults. Without NAME: the lab that is up."""
     if ports:

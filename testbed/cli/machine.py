@@ -11,12 +11,21 @@ from testbed.cli.output import json_option, result, say, show, table
 
 
 @click.command("doctor")
+@click.argument("verb", required=False)
+@click.option("--fix", is_flag=True, help="Run the commands that mend what is missing or degraded, after asking.")
+@click.option("--yes", is_flag=True, help="With --fix: do not ask.")
 @json_option
-def doctor_verb(as_json: bool) -> int:
-    """What this machine has and lacks. Each lack comes with the command that mends it."""
+def doctor_verb(verb: str | None, fix: bool, yes: bool, as_json: bool) -> int:
+    """What this machine has and lacks, for all verbs or for VERB. Each lack comes with what mends it."""
     from testbed import doctor
+    from testbed.doctor import mend
+    from testbed.topology.errors import InputError, nearest
 
-    rows = doctor.checks("up")
+    if verb is not None and verb not in doctor.NEEDS:
+        raise InputError(f"no verb {verb!r} that needs anything", nearest(verb, doctor.NEEDS))
+    rows = doctor.checks(verb)
+    if fix and mend.run(mend.commands(rows), lambda command: yes or click.confirm(f"{command}?", err=True), say):
+        rows = doctor.checks(verb)
     missing = [row for row in rows if row.state == "missing"]
 
     def render() -> None:
@@ -24,7 +33,10 @@ def doctor_verb(as_json: bool) -> int:
             ["need", "state", "found", "what for", "mend it with"],
             [[row.name, row.state, row.found, row.purpose, row.fix if row.state != "OK" else ""] for row in rows],
         )
-        show("this machine can run a lab" if not missing else f"missing: {', '.join(row.name for row in missing)}")
+        for row in missing:
+            show(f"missing: {row.name}, needed by {', '.join(row.verbs)}; {row.fix}")
+        if not missing:
+            show("this machine can run a lab" if verb is None else f"this machine has all that {verb} needs")
 
     result(as_json, {"ok": not missing, "checks": [row.as_dict() for row in rows]}, render)
     return 3 if missing else 0

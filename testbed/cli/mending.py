@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from testbed.cli.faults import lab_option
+from testbed.cli.needs import needs
 from testbed.cli.output import json_option, result, say, show
 from testbed.cli.quantity import DURATION
 
@@ -23,6 +24,7 @@ from testbed.cli.quantity import DURATION
 @click.option("--for", "for_ns", type=DURATION, metavar="DURATION", help="So long; default: until interrupted.")
 @click.option("--count", type=click.IntRange(min=1), help="So many frames.")
 @lab_option
+@needs("capture")
 def capture_verb(
     link: str, output: str | None, decode: bool, for_ns: int | None, count: int | None, lab_name: str | None
 ) -> None:
@@ -50,6 +52,7 @@ def capture_verb(
 @click.command("repair")
 @click.argument("name", required=False)
 @json_option
+@needs("repair")
 def repair_verb(name: str | None, as_json: bool) -> int:
     """Clear a lab's faults, put back what it lacks, start dead agents."""
     from testbed.chaos import by_hand

@@ -7,10 +7,12 @@ import sys
 import click
 
 from testbed.cli.faults import lab_option
+from testbed.cli.needs import needs
 
 
 @click.command("cli")
 @click.argument("name", required=False)
+@needs("cli")
 def cli_verb(name: str | None) -> None:
     """Mininet's prompt over a lab: `h0 ping h5`, `links`, `pingall`. Without NAME: the lab that is up."""
     from testbed.lab import mininet_view
@@ -24,6 +26,7 @@ def cli_verb(name: str | None) -> None:
 @click.argument("node")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @lab_option
+@needs("exec")
 def exec_verb(node: str, command: tuple[str, ...], lab_name: str | None) -> int:
     """Run COMMAND in NODE, and leave with its exit code. Like `mrclab exec h0 -- ping -c 1 h5`.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from testbed.cli.needs import needs
 from testbed.cli.output import say, show
 
 
@@ -31,16 +32,17 @@ def web_verb(name: str | None, host: str, port: int | None, also: tuple[str, ...
 
     Whoever has the printed address may change the lab; without the token in it the page can only be looked at.
     """
-    from testbed import web
+    from testbed import doctor
 
-    web.require()
+    is_replay = name is not None and Path(name).is_dir()
+    doctor.require("replay" if is_replay else "web")
     from testbed.web import serve
 
     listening = serve.listen(host, serve.DEFAULT_PORT if port is None else port, or_any=port is None)
     site = serve.Site(listening, also=tuple(map(serve.browser_name, also)))
     show(site.address)
-    if name is not None and Path(name).is_dir():
-        serve.replay(site, Path(name))
+    if is_replay:
+        serve.replay(site, Path(str(name)))
     else:
         say("Ctrl-C ends the page; the lab stays up")
         serve.live(site, name, out)
@@ -49,6 +51,7 @@ def web_verb(name: str | None, host: str, port: int | None, also: tuple[str, ...
 @click.command("watch")
 @click.argument("name", required=False)
 @click.option("--for", "seconds", type=click.FloatRange(min=0), help="End after so many seconds.")
+@needs("watch")
 def watch_verb(name: str | None, seconds: float | None) -> None:
     """A lab live in the terminal: goodput, EVs, faults, events. Without NAME: the lab that is up. Ctrl-C ends it."""
     from testbed.web import terminal

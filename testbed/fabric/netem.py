@@ -25,7 +25,7 @@ _RECEIVE_BYTES = 1 << 16
 _ERRNO = struct.Struct("=16xi")  # after the header of an NLMSG_ERROR
 _HANDLE_OFFSET = 0x100000  # of a fault's netem from the leaf whose place it takes
 _LEAVES = ("bfifo", "netem")
-FIX = "modprobe sch_netem, or boot a kernel that has it"
+FIX = "modprobe sch_netem"
 
 
 def trouble() -> str:

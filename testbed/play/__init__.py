@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed import doctor
 from testbed.chaos.interrupt import Interruptible
 from testbed.doctor import PACKAGES_FILE
 from testbed.play import processes
@@ -55,10 +56,7 @@ def state_folder() -> Path:
 
 def require() -> None:
     """Raises MissingError when Ansible, which is an extra, is not there."""
-    for module, package in (("ansible", "ansible-core"), ("ansible_runner", "ansible-runner")):
-        if importlib.util.find_spec(module) is None:
-            fix = f"{sys.executable} -m pip install ansible-core ansible-runner"
-            raise MissingError(f"{package} is missing", "it runs the playbooks", fix)
+    doctor.require("play")
 
 
 def require_ssh(inventory: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from testbed import doctor, scratch
+from testbed.doctor import system
 from testbed.topology.errors import MissingError
 
 pytestmark = pytest.mark.kernel
@@ -64,13 +65,13 @@ def test_what_the_kernel_refuses_is_missing_in_its_own_words(monkeypatch: pytest
     # A uN on a device that nobody has made yet: the kernel refuses it, as one without uN would.
     first = "SRv6 uN"
     monkeypatch.setattr(scratch, "FEATURES", {first: scratch.FEATURES[first], **scratch.FEATURES})
-    monkeypatch.setitem(doctor.NEEDS, "up", (doctor.features,))
+    monkeypatch.setitem(doctor.NEEDS, "up", (system.features,))
     with pytest.raises(MissingError) as refused:
         doctor.require("up")
     assert str(refused.value).startswith(
         "SRv6 uN is missing: route fcbb:bb00:800::/48: no such device (what switches run"
     )
-    assert refused.value.fix == doctor.NEW_KERNEL
+    assert refused.value.fix == system.NEW_KERNEL
 
 
 def test_without_root_it_looks_as_far_as_it_can_and_condemns_nothing_else() -> None:
@@ -93,9 +94,11 @@ def test_without_root_up_is_refused_before_anything_begins() -> None:
 
 def test_root_that_may_make_no_namespace_is_told_so() -> None:
     # As in a container without privileges: root by name, without CAP_SYS_ADMIN.
-    program = "from testbed import doctor; row, = doctor.features(); print(row.state, row.found, row.fix, sep='|')"
+    program = (
+        "from testbed.doctor import system; row, = system.features(); print(row.state, row.found, row.fix, sep='|')"
+    )
     bounded = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
-    root = Path(doctor.__file__).parents[1]
+    root = Path(scratch.__file__).parents[1]
     done = subprocess.run(
         [*bounded, sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=root
     )
