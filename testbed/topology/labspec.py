@@ -307,7 +307,7 @@ def _delay_problems(spec: LabSpec) -> Iterator[Problem]:
 
 
 def _routing_problems(spec: LabSpec) -> Iterator[Problem]:
-    if spec.routing != "bgp" and "bgp" in spec.model_fields_set:
+    if spec.routing != "bgp" and spec.bgp != Bgp():
         yield Problem(("bgp",), f"no BGP runs with routing: {spec.routing}", "write routing: bgp, or leave bgp out")
 
 
