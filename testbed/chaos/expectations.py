@@ -261,8 +261,8 @@ EXPECTATIONS = {
         ),
         Expectation(
             "unused_within_round_trips",
-            "time from the first packet that a dead port took to the last that came to it but for probes, by the "
-            "ports' own stamps, in loaded round trips before the fault, at most",
+            "time from the first packet of an EV that a dead port took to the last one that came to it, but for "
+            "probes, by the ports' own stamps, in round trips before the fault, at most",
             "round trips",
             "at_most",
             _unused,

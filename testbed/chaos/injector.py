@@ -49,12 +49,22 @@ class Hands(Protocol):
         """Put back what was found; no error when it is there already."""
 
 
+def _at_once(t_ns: int) -> None:
+    """Nobody waits."""
+
+
 class Injector:
-    """The faults of one lab. `clock` gives CLOCK_MONOTONIC in ns."""
+    """The faults of one lab. `clock` gives CLOCK_MONOTONIC in ns; `wait` lets it reach a time, with all prepared."""
 
     def __init__(
-        self, clos: Clos, journal: Journal, hands: Hands, clock: Callable[[], int] = time.monotonic_ns
+        self,
+        clos: Clos,
+        journal: Journal,
+        hands: Hands,
+        clock: Callable[[], int] = time.monotonic_ns,
+        wait: Callable[[int], None] = _at_once,
     ) -> None:
+        self._wait = wait
         self._clos = clos
         self._journal = journal
         self._hands = hands
@@ -74,8 +84,8 @@ class Injector:
     ) -> Fault:
         """Put a fault in; returns it with the times at which it really acted. Raises InputError for what is no fault.
 
-        `seed` is for targets that pick. When the kernel refuses, what was done so far is taken back and the error goes
-        on.
+        When `due_ns` is still to come, all but the acts is done at once, and these then. `seed` is for targets that
+        pick. When the kernel refuses, what was done so far is taken back and the error goes on.
         """
         found_kind = self.require(kind)
         resolved = resolve(self._clos, target, Random(seed))
@@ -104,9 +114,12 @@ class Injector:
             for one in watched(self._clos, acts):
                 if one.port not in held:
                     self._hands.watch(one.port)
+            todo = to_do(acts, others)
+            if due_ns is not None:
+                self._wait(due_ns)
             since_ns = self._clock()
             try:
-                for act in to_do(acts, others):
+                for act in todo:
                     self._hands.do(act)
             except BaseException:
                 self._undo(fault, active)
@@ -161,11 +174,14 @@ class Injector:
 
     def _undo(self, fault: Fault, others: Sequence[Fault], due_ns: int | None = None) -> Fault:
         acts = self._acts_of(fault)
+        steps = to_undo(acts, [self._acts_of(other) for other in others])
         seen = tuple(Seen(one.name, one.dead, self._hands.stamps(one.port)) for one in watched(self._clos, acts))
         self._journal.undo(fault.number, self._clock(), due_ns, seen)
         found = self._journal.before(fault.number)
+        if due_ns is not None:
+            self._wait(due_ns)
         up_ns = self._clock()
-        for position, act, instead in to_undo(acts, [self._acts_of(other) for other in others]):
+        for position, act, instead in steps:
             if instead is None:
                 self._hands.restore(act, found[position])
             else:

@@ -202,7 +202,7 @@ class _Runner:
                     self._live(run, now_ns, events)
 
     def _acts(self, run: Run) -> list[tuple[int, Callable[[], None]]]:
-        """What the timeline asks for, by time; at the same moment undoing goes first."""
+        """What the timeline asks for, and when to begin with it; at the same moment undoing goes first."""
         injector = self._stage.injector
         numbers: dict[int, int] = {}  # of the timeline -> of the journal
 
@@ -223,7 +223,7 @@ class _Runner:
                 until_ns = run.start_ns + due.until_ns
                 acts.append((until_ns, 0, partial(undo, at, until_ns)))
         acts.sort(key=lambda act: act[:2])
-        return [(t_ns, act) for t_ns, _, act in acts if t_ns < run.stop_ns]
+        return [(t_ns - self._stage.lead_ns, act) for t_ns, _, act in acts if t_ns < run.stop_ns]
 
     def _finish(self, run: Run, traffic: Traffic, collector: Collector) -> None:
         """Drain, collect the rest, compare both ends, and take the queue pairs back."""

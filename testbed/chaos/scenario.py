@@ -191,7 +191,9 @@ class Scenario(_Section):
     """A scenario file, checked as far as it can be without its lab."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,59}$", description="default: the file's name")]
-    lab: str = Field(default="demo", description="a lab file, or the name of one in topologies/")
+    lab: str = Field(
+        default="demo", description="a lab file, looked for beside this file first, or the name of one in topologies/"
+    )
     seed: int = Field(default=1, ge=0, le=MAX_SEED, description="everything random in the run comes from it")
     duration: DurationNs = Field(description="how long traffic is sent")
     warmup: DurationNs = Field(default="1 s", description="at the start, not measured")  # type: ignore[assignment]
@@ -240,7 +242,18 @@ def load_scenario(path_or_name: str | Path, overrides: Iterable[str] = ()) -> Sc
         document.override(assignment)
     scenario = document.validate(Scenario, extra={"name": path.stem})
     scenario._document = document
-    return scenario
+    return _with_lab_beside(scenario, path)
+
+
+def _with_lab_beside(scenario: Scenario, path: Path) -> Scenario:
+    """A lab file is looked for beside its scenario first, wherever that is read from."""
+    if scenario.lab in library.names("topologies") or not library.is_there(
+        beside := path.parent / scenario.lab, file=True
+    ):
+        return scenario
+    found = scenario.model_copy(update={"lab": str(beside)})
+    found._document = scenario._document
+    return found
 
 
 def schema() -> dict[str, Any]:

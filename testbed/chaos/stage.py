@@ -66,6 +66,9 @@ class Stage(Protocol):
     def speedup(self) -> float: ...
     @property
     def virtual(self) -> bool: ...
+    @property
+    def lead_ns(self) -> int:
+        """How much sooner than it is due an act has to be begun: preparing it takes time where a machine takes part."""
 
     def now_ns(self) -> int:
         """The time."""

@@ -27,6 +27,7 @@ class VirtualStage:
     """See `stage.Stage`. A signal is noticed between two collections."""
 
     virtual = True
+    lead_ns = 0
 
     def __init__(self, lab: SimLab, interrupt: Interruptible, speedup: float) -> None:
         self.clos = lab.clos

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
 from testbed.fabric import messages, netns
 from testbed.fabric.netlink import Kernel, Request
@@ -67,20 +67,33 @@ def set_ports(node: NodePlan, ports: PortMap) -> None:
         ports.set(index[item.device], item)
 
 
-def queue_requests(node: NodePlan, program_fds: Mapping[str, int]) -> list[Request]:
+def queue_requests(
+    node: NodePlan, program_fds: Mapping[str, int], devices: Container[str] | None = None
+) -> list[Request]:
     """The qdiscs, classes and programs of a node; HTB's root comes before its classes, these before their leaves.
 
-    `program_fds`: what to attach the programs by, by name. The port map has to be set before.
+    `program_fds`: what to attach the programs by, by name. The port map has to be set before. For all devices, or some.
     """
-    index = _ifindexes(node)
-    roots = [item for item in node.qdiscs if item.kind in ("htb", "clsact")]
-    leaves = [item for item in node.qdiscs if item.kind in ("bfifo", "netem")]
+    index = {device: ifindex for device, ifindex in _ifindexes(node).items() if devices is None or device in devices}
+    qdiscs = [item for item in node.qdiscs if item.device in index]
+    roots = [item for item in qdiscs if item.kind in ("htb", "clsact")]
+    leaves = [item for item in qdiscs if item.kind in ("bfifo", "netem")]
+    classes = [item for item in node.classes if item.device in index]
+    filters = [item for item in node.filters if item.device in index]
     return [
         *(messages.qdisc(item, index[item.device]) for item in roots),
-        *(messages.htb_class(item, index[item.device]) for item in node.classes),
+        *(messages.htb_class(item, index[item.device]) for item in classes),
         *(messages.qdisc(item, index[item.device]) for item in leaves),
-        *(messages.program_filter(item, index[item.device], program_fds[item.program]) for item in node.filters),
+        *(messages.program_filter(item, index[item.device], program_fds[item.program]) for item in filters),
     ]
+
+
+def queues_anew(node: NodePlan, program_fds: Mapping[str, int], devices: Collection[str]) -> list[Request]:
+    """The same for some devices whatever hangs at them now, with which goes what waits there."""
+    index = _ifindexes(node)
+    roots = {(item.device, item.parent) for item in node.qdiscs if item.kind in ("htb", "clsact")}
+    gone = [messages.no_qdisc(parent, device, index[device]) for device, parent in roots if device in devices]
+    return [*gone, *queue_requests(node, program_fds, devices)]
 
 
 def node_requests(node: NodePlan, devices: Iterable[str] | None = None) -> list[Request]:

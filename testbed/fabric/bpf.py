@@ -179,8 +179,16 @@ def _is_there(fd: int) -> bool:
 
 def open_map(map_id: int) -> int:
     """A descriptor of the map, the caller's to close. Raises FileNotFoundError when it is gone."""
-    fd = int(libbpf().bpf_map_get_fd_by_id(map_id))
+    return _opened(libbpf().bpf_map_get_fd_by_id(map_id), f"eBPF map {map_id}")
+
+
+def open_program(program_id: int) -> int:
+    """The same of a program."""
+    return _opened(libbpf().bpf_prog_get_fd_by_id(program_id), f"eBPF program {program_id}")
+
+
+def _opened(fd: int, what: str) -> int:
     if fd < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"eBPF map {map_id}: {os.strerror(number)}")
+        raise OSError(number, f"{what}: {os.strerror(number)}")
     return fd

@@ -198,6 +198,13 @@ def _qdisc(item: Qdisc, instead: bool) -> bytes:
     return _traffic(rtnl.RTM_NEWQDISC, attributes, item.handle, item.parent, flags=_REPLACE if instead else _CREATE)
 
 
+def no_qdisc(parent: int, device: str, ifindex: int) -> Request:
+    """No queueing discipline at the root or the clsact hook of a device; no error when there is none."""
+    body = rtnl.TCMSG.pack(0, ifindex, 0, parent, 0)
+    tolerated = frozenset({errno.ENOENT, errno.EINVAL})
+    return _request(rtnl.RTM_DELQDISC, NLM_F_ACK, f"no qdisc on {device}", body, tolerated)
+
+
 def htb_class(item: HtbClass, ifindex: int, *, change: bool = False) -> Request:
     """A new class, or another rate for one that is there. The quantum keeps HTB from warning about r2q."""
     about = f"htb class {item.classid & 0xFFFF:x}"

@@ -314,6 +314,11 @@ class Difference:
     name: str
     reason: str  # "missing", "unexpected", or "mtu is 1500, planned 4400"
 
+    @property
+    def device(self) -> str:
+        """Of an object of a device: which."""
+        return self.name.partition(" ")[0]
+
     def __str__(self) -> str:
         return f"{self.node}: {self.section}: {self.name}: {self.reason}"
 

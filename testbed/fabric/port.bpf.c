@@ -124,7 +124,8 @@ struct {
 	__type(value, struct port);
 } ports SEC(".maps");
 
-// Which path was used when: per port that watches, EV and pair of hosts (low 16 bits of their addresses).
+// Which path was used when: per port that watches, EV and pair of hosts (low 16 bits of their addresses). At every port:
+// when faults took what came on it, but for probes.
 struct ev_key {
 	__u32 ifindex;
 	__u32 ev;
@@ -133,8 +134,10 @@ struct ev_key {
 };
 
 struct ev_seen {
-	__u64 packets;
+	__u64 packets; // seen by a port that watches
 	__u64 last_ns;
+	__u64 first_lost_ns; // since the port's first drop
+	__u64 last_lost_ns;
 };
 
 struct {
@@ -231,19 +234,7 @@ static __always_inline int drop(struct port *port, __u64 now, int verdict)
 	return verdict;
 }
 
-// Silent: for the sender (a NIC's own port, too) the packet has gone.
-static __always_inline int lose(struct port *port, __u64 now, int is_data)
-{
-	if (is_data) {
-		COUNT(lost_data, 1);
-		if (!port->counters.first_lost_data_ns)
-			port->counters.first_lost_data_ns = now;
-		port->counters.last_lost_data_ns = now;
-	}
-	return drop(port, now, TC_ACT_STOLEN);
-}
-
-static __always_inline void note_ev(struct __sk_buff *skb, const struct headers *headers, __u32 ev, __u64 now)
+static __always_inline struct ev_key key_of(struct __sk_buff *skb, const struct headers *headers, __u32 ev)
 {
 	struct ev_key key = {
 		.ifindex = skb->ifindex,
@@ -251,6 +242,42 @@ static __always_inline void note_ev(struct __sk_buff *skb, const struct headers 
 		.src = bpf_ntohs(headers->inner.src[7]),
 		.dst = bpf_ntohs(headers->inner.dst[7]),
 	};
+
+	return key;
+}
+
+// A fault takes the packet. Silent: for the sender (a NIC's own port, too) it has gone.
+static __always_inline int lose(struct __sk_buff *skb, struct port *port, const struct headers *headers, __u32 ev,
+				__u64 now, int is_data, int is_use)
+{
+	int verdict = drop(port, now, TC_ACT_STOLEN);
+	struct ev_key key = key_of(skb, headers, ev);
+	struct ev_seen *seen;
+
+	if (is_data) {
+		COUNT(lost_data, 1);
+		if (!port->counters.first_lost_data_ns)
+			port->counters.first_lost_data_ns = now;
+		port->counters.last_lost_data_ns = now;
+	}
+	if (!is_use)
+		return verdict;
+	seen = bpf_map_lookup_elem(&evs, &key);
+	if (seen) {
+		if (seen->first_lost_ns < port->counters.first_drop_ns)
+			seen->first_lost_ns = now;
+		seen->last_lost_ns = now;
+	} else {
+		struct ev_seen first = { .first_lost_ns = now, .last_lost_ns = now };
+
+		bpf_map_update_elem(&evs, &key, &first, BPF_ANY);
+	}
+	return verdict;
+}
+
+static __always_inline void note_ev(struct __sk_buff *skb, const struct headers *headers, __u32 ev, __u64 now)
+{
+	struct ev_key key = key_of(skb, headers, ev);
 	struct ev_seen *seen = bpf_map_lookup_elem(&evs, &key);
 
 	if (seen) {
@@ -370,7 +397,7 @@ static __always_inline int egress(struct __sk_buff *skb, struct port *port, __u3
 	const struct settings *settings = &port->settings;
 	struct headers headers = {};
 	__u32 flags = settings->flags, dscp = 0, ev = 0, length = skb->len, shortest = 0, whole;
-	int is_mrc, control, trimmable, bare = 0;
+	int is_mrc, control, trimmable, bare = 0, is_use = 0;
 
 	is_mrc = load(skb, &headers, &bare);
 	if (headers.ethertype == bpf_htons(ETHERTYPE_IPV6))
@@ -381,18 +408,19 @@ static __always_inline int egress(struct __sk_buff *skb, struct port *port, __u3
 		shortest = header_bytes(&headers, bare);
 		if (flags & WATCH_EVS)
 			note_ev(skb, &headers, ev, now);
-		if (headers.opcode != ENDPOINT_REQUEST && headers.opcode != ENDPOINT_RESPONSE)
+		is_use = headers.opcode != ENDPOINT_REQUEST && headers.opcode != ENDPOINT_RESPONSE;
+		if (is_use)
 			port->counters.last_use_ns = now;
 	}
 
 	if ((flags & BLACK_HOLE) || ((flags & BLACK_HOLE_DATA) && !control)) {
 		COUNT(dropped_black_hole, 1);
-		return lose(port, now, shortest && !control);
+		return lose(skb, port, &headers, ev, now, shortest && !control, is_use);
 	}
 	if (happens(settings->loss) ||
 	    (settings->match_loss && matches(settings, &headers, is_mrc, ev) && happens(settings->match_loss))) {
 		COUNT(dropped_loss, 1);
-		return lose(port, now, shortest && !control);
+		return lose(skb, port, &headers, ev, now, shortest && !control, is_use);
 	}
 	if (shortest && happens(settings->corrupt) && !corrupt(skb, shortest, flags & CORRUPT_UNSEEN))
 		COUNT(corrupted, 1);

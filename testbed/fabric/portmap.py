@@ -95,7 +95,7 @@ class _EvKey(ctypes.Structure):
 
 
 class _EvSeen(ctypes.Structure):
-    _fields_ = [("packets", _U64), ("last_ns", _U64)]
+    _fields_ = [("packets", _U64), ("last_ns", _U64), ("first_lost_ns", _U64), ("last_lost_ns", _U64)]
 
 
 class Reader(IntEnum):
@@ -158,6 +158,21 @@ class EvUse:
     src: int
     dst: int
     packets: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class EvLoss:
+    """When faults of a port took packets of `ev` from host number `src` to `dst`, but for probes: first and last.
+
+    The first is that since the port's own first drop, if it is not before that.
+    """
+
+    ifindex: int
+    ev: int
+    src: int
+    dst: int
+    first_ns: int
     last_ns: int
 
 
@@ -263,14 +278,30 @@ class PortMap:
 
 def ev_uses(map_id: int) -> Iterator[EvUse]:
     """What the ports that watch EVs have seen. Raises OSError when the map is gone."""
+    for key, seen in _entries(map_id):
+        if seen.packets:
+            yield EvUse(*_names(key), seen.packets, seen.last_ns)
+
+
+def ev_losses(map_id: int) -> Iterator[EvLoss]:
+    """What faults took at the ports, by EV and hosts. Raises OSError when the map is gone."""
+    for key, seen in _entries(map_id):
+        if seen.first_lost_ns:
+            yield EvLoss(*_names(key), seen.first_lost_ns, seen.last_lost_ns)
+
+
+def _names(key: Any) -> tuple[int, int, int, int]:
+    return key.ifindex, key.ev, key.src - 1, key.dst - 1  # host numbers count from 0, addresses that ports see from 1
+
+
+def _entries(map_id: int) -> Iterator[tuple[Any, Any]]:
     library, fd = bpf.libbpf(), bpf.open_map(map_id)
     try:
         key, seen = _EvKey(), _EvSeen()
         before: Any = None
         while library.bpf_map_get_next_key(fd, before, ctypes.byref(key)) == 0:
             if library.bpf_map_lookup_elem(fd, ctypes.byref(key), ctypes.byref(seen)) == 0:
-                # host numbers count from 0, the addresses that the port sees from 1
-                yield EvUse(key.ifindex, key.ev, key.src - 1, key.dst - 1, seen.packets, seen.last_ns)
+                yield key, seen
             before = ctypes.byref(_EvKey.from_buffer_copy(key))
     finally:
         os.close(fd)

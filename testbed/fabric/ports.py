@@ -7,7 +7,7 @@ in the port map, without touching a queue; only a rate is HTB's, whose classes a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from testbed.fabric import messages, plan
 from testbed.fabric.apply import node_requests
 from testbed.fabric.netlink import Kernel
 from testbed.fabric.plan import FabricPlan
-from testbed.fabric.portmap import PortMap
+from testbed.fabric.portmap import EvLoss, PortMap
 from testbed.topology.clos import Port
 from testbed.topology.port_settings import PortSettings
 from testbed.topology.port_stamps import PortStamps
@@ -24,8 +24,15 @@ from testbed.topology.port_stamps import PortStamps
 class Ports:
     """The ports of one lab, to be switched off, changed and restored. For one thread, as `kernel` is."""
 
-    def __init__(self, kernel: Kernel, fabric: FabricPlan, port_map: Callable[[], PortMap]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        fabric: FabricPlan,
+        port_map: Callable[[], PortMap],
+        ev_losses: Callable[[], Iterable[EvLoss]] = tuple,
+    ) -> None:
         """`port_map` is asked when it is needed: an open one keeps the map after the lab has gone."""
+        self._ev_losses = ev_losses
         self._kernel = kernel
         self._plan = fabric
         self._port_map = port_map
@@ -58,7 +65,19 @@ class Ports:
     def stamps(self, port: Port) -> PortStamps:
         """What the port noted of faults since `forget_stamps`."""
         counters = self._port_map().counters(port.ifindex)
-        return PortStamps(*(getattr(counters, name) for name in PortStamps.__slots__))
+        longest_ns = 0
+        if counters.first_drop_ns:
+            losses = (one for one in self._ev_losses() if one.ifindex == port.ifindex)
+            ours = (one for one in losses if one.first_ns >= counters.first_drop_ns)
+            longest_ns = max((one.last_ns - one.first_ns for one in ours), default=0)
+        return PortStamps(
+            lost_data=counters.lost_data,
+            first_lost_data_ns=counters.first_lost_data_ns,
+            last_lost_data_ns=counters.last_lost_data_ns,
+            first_drop_ns=counters.first_drop_ns,
+            last_use_ns=counters.last_use_ns,
+            longest_ns=longest_ns,
+        )
 
     def forget_stamps(self, port: Port) -> None:
         """The next drop is the first one."""

@@ -8,6 +8,8 @@ that on a virtual queue.
 from __future__ import annotations
 
 import contextlib
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from testbed.fabric import bpf
@@ -46,6 +48,17 @@ class Programs:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def loaded(ids: Sequence[int]) -> Iterator[dict[str, int]]:
+    """What to attach the programs of a lab that is up by, from their `ids`. Raises OSError when one is gone."""
+    with contextlib.ExitStack() as opened:
+        fds = {}
+        for name, number in zip((INGRESS_PROGRAM, PORT_PROGRAM), ids, strict=True):
+            fds[name] = bpf.open_program(number)
+            opened.callback(os.close, fds[name])
+        yield fds
 
 
 def _load_port(entries: int, virtual_queue: bool) -> tuple[bpf.BpfObject, str]:

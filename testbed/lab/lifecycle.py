@@ -325,10 +325,13 @@ def _status_of(found: LabState, read_back: bool) -> LabStatus:
     wrong: list[str] = []
     fabric = clos.build(found.spec)
     if read_back and found.phase == "up" and not missing:
-        with Kernel(name) as kernel, PortMap.of_id(found.maps[PORTS_MAP]) as ports:
-            wrong = [str(item) for item in observe.differences(plan.build(fabric), kernel, ports)]
-            if found.spec.routing == "bgp":
-                wrong += frr.differences(fabric, kernel)
+        if not bpf.map_is_there(found.maps[PORTS_MAP]):
+            wrong = ["the port map is gone, with the programs of all ports: mrclab repair"]
+        else:
+            with Kernel(name) as kernel, PortMap.of_id(found.maps[PORTS_MAP]) as ports:
+                wrong = [str(item) for item in observe.differences(plan.build(fabric), kernel, ports)]
+                if found.spec.routing == "bgp":
+                    wrong += frr.differences(fabric, kernel)
     dead = agents.dead(name, found.agents)
     return LabStatus(
         lab=name,

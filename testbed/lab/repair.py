@@ -7,21 +7,23 @@ planned is named and left alone: somebody put it there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+import os
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from testbed.fabric import apply, messages, netns, observe
-from testbed.fabric.netlink import KernelError
+from testbed.fabric import apply, bpf, netns, observe
 from testbed.fabric.plan import NodePlan
+from testbed.fabric.programs import Programs, loaded
 from testbed.lab import agents, frr, lock, state
 from testbed.lab.running import RunningLab, open_lab
 from testbed.topology.errors import InvalidRunError
 
 # Sections whose objects are created or replaced by the same request that made them.
 _REPLACED = frozenset({"interfaces", "addresses", "neighbours", "routes", "hops", "sids"})
+_QUEUES = frozenset({"qdiscs", "classes", "filters"})  # of a port that misses one of these all are made anew
 _UNEXPECTED = "unexpected"
+_NO_PROGRAMS = "all ports: programs and port map: gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +46,42 @@ def repair(name: str) -> Repaired:
 
     Raises InputError when the lab is busy or not up, InvalidRunError when a namespace or link is gone.
     """
-    with lock.exclusive(name, "mrclab repair"), open_lab(name) as lab:
+    with lock.exclusive(name, "mrclab repair"):
+        anew = _programs_anew(name)
+        with open_lab(name) as lab:
+            _refuse_ruins(lab)
+            wrong = observe.differences(lab.plan, lab.kernel, lab.port_map)
+            with loaded(state.require_up(name).programs) as program_fds:
+                for node in {item.node for item in wrong}:
+                    _mend(lab, lab.plan.nodes[node], [item for item in wrong if item.node == node], program_fds)
+            gone = set(agents.dead(name, lab.agent_pids))
+            dead = [host for host in lab.agent_pids if host in gone or not _listens(lab, host)]
+            if dead:
+                restart_agents(name, dead)
+            routers = _restart_routers(lab) if lab.spec.routing == "bgp" else []
+            left = [str(item) for item in observe.differences(lab.plan, lab.kernel, lab.port_map)]
+            mended = [*anew, *(text for item in wrong if (text := str(item)) not in left)]
+            return Repaired(name, mended, dead, routers, left)
+
+
+def _programs_anew(name: str) -> list[str]:
+    """Load the programs and the port map again where the last port that held one has lost it; says so if it was so."""
+    found = state.require_up(name)
+    if all(map(bpf.is_loaded, found.programs)) and all(map(bpf.map_is_there, found.maps.values())):
+        return []
+    with open_lab(name) as lab:
         _refuse_ruins(lab)
-        wrong = observe.differences(lab.plan, lab.kernel, lab.port_map)
-        for node in {item.node for item in wrong}:
-            _mend(lab, lab.plan.nodes[node], [item for item in wrong if item.node == node])
-        dead = agents.dead(name, lab.agent_pids)
-        if dead:
-            restart_agents(name, dead)
-        routers = _restart_routers(lab) if lab.spec.routing == "bgp" else []
-        left = [str(item) for item in observe.differences(lab.plan, lab.kernel, lab.port_map)]
-        mended = [text for item in wrong if (text := str(item)) not in left]
-        return Repaired(name, mended, dead, routers, left)
+        with Programs(lab.plan.last_ifindex) as programs:
+            found.programs, found.maps = programs.ids, programs.map_ids
+            found.save()
+            for node in lab.plan.nodes.values():
+                apply.set_ports(node, programs.ports)
+                lab.kernel[node.node].send(apply.queues_anew(node, programs.fds, _with_queues(node)))
+    return [_NO_PROGRAMS]
+
+
+def _with_queues(node: NodePlan) -> set[str]:
+    return {item.device for item in node.qdiscs}
 
 
 def _restart_routers(lab: RunningLab) -> list[str]:
@@ -80,6 +106,16 @@ def restart_agents(name: str, hosts: Iterable[str]) -> None:
     with open_lab(name) as lab, agents.Launcher(name) as launcher:
         found.agents |= launcher.start(lab.clos, found.directory, missing)
     found.save()
+
+
+def _listens(lab: RunningLab, host: str) -> bool:
+    """Does the agent hold its socket? One that is paused does; one that is about to end has let go of it."""
+    with lab.agent(host) as client:
+        try:
+            os.close(client.open_pidfd())
+        except (agents.AgentError, ProcessLookupError):
+            return False
+    return True
 
 
 def _answers(found: state.LabState, host: str) -> bool:
@@ -110,7 +146,9 @@ def _missing_interfaces(lab: RunningLab, node: NodePlan) -> list[Any]:
     return [item for item in node.interfaces if item.device not in there]
 
 
-def _mend(lab: RunningLab, node: NodePlan, wrong: list[observe.Difference]) -> None:
+def _mend(
+    lab: RunningLab, node: NodePlan, wrong: Collection[observe.Difference], program_fds: Mapping[str, int]
+) -> None:
     """Put back what a node lacks, section by section; what the kernel refuses stays a difference."""
     sections = {item.section for item in wrong if item.reason != _UNEXPECTED}
     if "sysctls" in sections:
@@ -119,8 +157,6 @@ def _mend(lab: RunningLab, node: NodePlan, wrong: list[observe.Difference]) -> N
         lab.kernel[node.node].send(apply.node_requests(node))
     if "ports" in sections:
         apply.set_ports(node, lab.port_map)
-    if "classes" in sections:  # as the other queue objects they are not made anew here, but their rates are set
-        index = {item.device: item.ifindex for item in node.interfaces}
-        classes = [messages.htb_class(item, index[item.device], change=True) for item in node.classes]
-        with suppress(KernelError):  # some are not there at all
-            lab.kernel[node.node].send(classes)
+    devices = {item.device for item in wrong if item.section in _QUEUES and item.reason != _UNEXPECTED}
+    if devices:
+        lab.kernel[node.node].send(apply.queues_anew(node, program_fds, devices))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from agents.wire import address
 from testbed.fabric import netns, plan
 from testbed.fabric.netlink import Kernel
 from testbed.fabric.plan import FabricPlan
-from testbed.fabric.portmap import EvUse, PortMap, ev_uses
+from testbed.fabric.portmap import EvUse, PortMap, ev_losses, ev_uses
 from testbed.fabric.ports import Ports
 from testbed.fabric.programs import EVS_MAP, PORTS_MAP
 from testbed.fabric.tables import Tables
@@ -55,7 +55,8 @@ class RunningLab:
     @cached_property
     def ports(self) -> Ports:
         """Its ports, to be taken down, changed and restored."""
-        return Ports(self.kernel, self.plan, lambda: self.port_map)
+        losses = partial(ev_losses, self._recorded.maps[EVS_MAP])
+        return Ports(self.kernel, self.plan, lambda: self.port_map, losses)
 
     @cached_property
     def tables(self) -> Tables:

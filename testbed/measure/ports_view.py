@@ -23,9 +23,10 @@ class PortsView:
     """None where no port saw such a thing.
 
     `lost_data` packets of data were taken, the last `rerouted_s` after the first. `unused_s` is the longest time from
-    the first packet that a dead port took (or the fault, where the port only sends into what is dead) to the last that
-    came to it, whatever it was but a probe: then the path is out of use. `round_trip_s` is the loaded round trip before
-    the fault, the median of all EVs.
+    the first packet of an EV of a pair of hosts that a dead port took to the last that came to it on that, whatever it
+    was but a probe: then that path is out of use. A port that only sends into what is dead takes nothing: there it is
+    the time from the fault to the last packet of all. `round_trip_s` is the loaded round trip before the fault, the
+    median of all EVs.
     """
 
     lost_data: int | None
@@ -46,9 +47,9 @@ def of_fault(run: Run, fault: Fault) -> PortsView:
         (one.first_lost_data_ns for one in taking), default=0
     )
     unused_ns = [
-        one.stamps.last_use_ns - since_ns
+        one.stamps.longest_ns if one.stamps.first_drop_ns else one.stamps.last_use_ns - fault.since_ns
         for one in fault.seen
-        if one.dead and one.stamps.last_use_ns >= (since_ns := max(fault.since_ns, one.stamps.first_drop_ns))
+        if one.dead and one.stamps.last_use_ns >= fault.since_ns
     ]
     round_trip_ns = _round_trip_ns(run, fault.since_ns)
     return PortsView(

@@ -58,6 +58,7 @@ class Link:
         """`deliver` takes what arrives at the far end."""
         self.counts: Counter[str] = Counter()
         self.stamps = PortStamps()
+        self._first_lost_ns: dict[object, int] = {}  # by EV and hosts
         self._made_of = self._cable = cable
         self._rough = cable.rough
         self._events = events
@@ -169,7 +170,12 @@ class Link:
         if not packet.probes:
             stamps = replace(stamps, last_use_ns=now)
         if dropped:
-            stamps = replace(stamps, first_drop_ns=stamps.first_drop_ns or now)
+            if not stamps.first_drop_ns:
+                stamps = replace(stamps, first_drop_ns=now)
+                self._first_lost_ns.clear()
+            if not packet.probes:
+                first_ns = self._first_lost_ns.setdefault(packet.path_and_ev, now)
+                stamps = replace(stamps, longest_ns=max(stamps.longest_ns, now - first_ns))
             if packet.writes and not packet.control:
                 stamps = replace(
                     stamps,

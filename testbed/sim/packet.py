@@ -77,6 +77,12 @@ class SimPacket:
         self.writes = opcode in _WRITE_OPCODES
         self.probes = opcode in _PROBE_OPCODES
 
+    @property
+    def path_and_ev(self) -> tuple[int, bytes]:
+        """The same for all packets of one EV from one host to another."""
+        inner_at = _inner_at(self.data)
+        return self.ev, bytes(self.data[inner_at + 8 : inner_at + 40])
+
     def usids(self) -> tuple[int, ...]:
         """Those that are still in its address when it goes by its next hop."""
         return self.path.usids[self.at :]

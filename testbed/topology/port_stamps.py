@@ -17,3 +17,4 @@ class PortStamps:
     last_lost_data_ns: int = 0
     first_drop_ns: int = 0  # of whatever
     last_use_ns: int = 0  # sent or dropped
+    longest_ns: int = 0  # from the first packet of one EV of one pair of hosts that a fault took, to its last; use only

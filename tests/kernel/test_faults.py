@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,15 @@ import pytest
 from agents.wire import ev as entropy
 from testbed.chaos import by_hand
 from testbed.chaos.kinds import KINDS
+from testbed.fabric import bpf, netns
 from testbed.fabric.observe import snapshot
-from testbed.lab import lifecycle
+from testbed.fabric.plan import namespace_name
+from testbed.lab import lifecycle, state
 from testbed.lab.agents import AgentError
 from testbed.lab.capture import capture
 from testbed.lab.repair import repair
 from testbed.lab.running import RunningLab, open_lab
+from testbed.lab.verify import verify_paths
 from testbed.topology import library
 from testbed.topology.errors import MissingError
 from testbed.topology.labfile import load_lab
@@ -226,6 +229,50 @@ def test_repair_puts_back_what_was_taken_away_by_hand(lab: RunningLab) -> None:
     nodes = {text.split(":")[0] for text in done.mended}
     assert nodes == {"p0t0-0", "p1t0-1", "p0t1-1"}
     assert repair(LAB).mended == []
+
+
+def tc(lab: RunningLab, node: str, *words: str) -> None:
+    with netns.inside(namespace_name(LAB, node)):
+        subprocess.run(["tc", *words], check=True, capture_output=True)
+
+
+def test_repair_makes_the_queues_and_programs_of_a_port_anew(lab: RunningLab) -> None:
+    link = lab.clos.links[LINK]
+    tc(lab, "p0t0-0", "qdisc", "del", "dev", link.a.name, "root")
+    tc(lab, "p0t1-1", "qdisc", "replace", "dev", link.b.name, "root", "pfifo", "limit", "1")
+    tc(lab, "h0", "filter", "del", "dev", "eth0", "ingress")
+    tc(lab, "h1", "qdisc", "del", "dev", "eth1", "clsact")
+    lab.port_map.change(lab.clos.ports("h1")[1][0].ifindex, loss=1.0)
+    assert len(lifecycle.status(LAB).differences) >= 10  # of HTB alone each port has six objects
+    done = repair(LAB)
+    assert done.left == []
+    assert {text.split(":")[0] for text in done.mended} == {"p0t0-0", "p0t1-1", "h0", "h1"}
+    assert repair(LAB).mended == []
+
+
+def test_repair_loads_programs_and_port_map_again_when_the_last_port_has_lost_them(
+    lab_file: Callable[[str, str], Path],
+) -> None:
+    path = lab_file("tiny", "ch-bare")
+    lifecycle.up(load_lab(path), path)
+    with open_lab("ch-bare") as bare:
+        for node in bare.clos.nodes:
+            with netns.inside(namespace_name("ch-bare", node)):
+                for port, _ in bare.clos.ports(node):
+                    subprocess.run(["tc", "qdisc", "del", "dev", port.name, "clsact"], check=True)
+    gone = state.require_up("ch-bare")
+    deadline = 200
+    while any(map(bpf.map_is_there, gone.maps.values())):
+        deadline -= 1
+        assert deadline, "somebody else holds the maps"
+        signal.sigtimedwait([], 0.02)
+    assert any("mrclab repair" in text for text in lifecycle.status("ch-bare").differences)
+    done = repair("ch-bare")
+    assert done.left == [] and any("programs" in text for text in done.mended)
+    assert lifecycle.status("ch-bare").differences == []
+    with open_lab("ch-bare") as whole_again, whole_again.agents() as agents:
+        verify_paths(whole_again.clos, whole_again.kernel, agents, lambda done, of: None)
+    lifecycle.down("ch-bare")
 
 
 def dead(lab: RunningLab, host: str) -> bool:

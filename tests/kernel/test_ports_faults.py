@@ -11,7 +11,7 @@ import pytest
 from agents.wire import address
 from agents.wire.packet import WireError, parse
 from testbed.fabric import counters, observe
-from testbed.fabric.portmap import ev_uses
+from testbed.fabric.portmap import ev_losses, ev_uses
 from tests.kernel.port_bench import (
     ETHERNET_BYTES,
     PAYLOAD,
@@ -184,5 +184,11 @@ def test_what_faults_take_is_counted_as_data_or_not_and_probes_are_no_use_of_a_p
     assert counters.lost_data == 2
     assert counters.first_drop_ns == counters.first_lost_data_ns < counters.last_lost_data_ns
     assert counters.last_lost_data_ns == counters.last_use_ns < counters.last_drop_ns
+    [loss] = ev_losses(fast.evs_map_id)
+    assert (loss.src, loss.dst, loss.first_ns, loss.last_ns) == (0, 2, counters.first_drop_ns, counters.last_use_ns)
     fast.port_map.forget_first_drop(port.ifindex)
     assert fast.counters(*UPLINK).lost_data == 0
+    sender.send(fast.data(0, 2, 4))
+    wait_for(lambda: fast.counters(*UPLINK).dropped_black_hole == 5)
+    [again] = ev_losses(fast.evs_map_id)
+    assert again.first_ns == again.last_ns == fast.counters(*UPLINK).first_drop_ns > loss.last_ns

@@ -244,3 +244,21 @@ def test_the_ports_that_see_a_kind(kind: str, target: str, dead: set[str], alive
     ports = watched(CLOS, found.acts(found.case(resolve(CLOS, target, Random(0)), None, {})))
     assert {one.name for one in ports if one.dead} == dead
     assert {one.name for one in ports if not one.dead} == alive
+
+
+def test_what_is_due_later_is_prepared_and_then_done_when_it_is_due() -> None:
+    now = [100]
+
+    def wait(t_ns: int) -> None:
+        assert journal.active(), "written down before the wait"
+        waited.append((t_ns, dict(fabric.now)))
+        now[0] = t_ns
+
+    journal, waited = MemoryJournal(), list[tuple[int, dict[object, object]]]()
+    fabric = FabricInMemory(journal)
+    injector = Injector(CLOS, journal, fabric, clock=lambda: now[0], wait=wait)
+    fault = injector.put("link-down", LINK, "near", by="run", due_ns=150)
+    assert (fault.since_ns, waited) == (150, [(150, {})])
+    undone = injector.undo(fault.number, due_ns=400)
+    assert undone.up_ns == 400
+    assert waited[1][1] and not fabric.now

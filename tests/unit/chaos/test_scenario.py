@@ -234,3 +234,19 @@ def test_across_needs_two_racks(tmp_path: Path) -> None:
     lab = clos.build(scenarios.small_lab().spec.model_copy(update={"t0_groups": 1}))
     with pytest.raises(InputError, match="'across' needs two T0 groups; give pairs as a list"):
         check.check(scenarios.load(tmp_path, ("p0t0-0", "p0t0-0")), lab)
+
+
+def test_a_lab_file_is_looked_for_beside_the_scenario_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenarios.load(tmp_path)
+    beside, elsewhere = tmp_path / "mine.yaml", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "mine.yaml").touch()
+    case = tmp_path / "case.yaml"
+    case.write_text("lab: mine.yaml\n" + case.read_text().replace("lab: ", "# lab: "))
+    monkeypatch.chdir(elsewhere)
+    assert load_scenario(case).lab == "mine.yaml"  # as the current folder has it
+    beside.touch()
+    assert load_scenario(case).lab == str(beside)
+    (tmp_path / "tiny").touch()
+    case.write_text(case.read_text().replace("mine.yaml", "tiny"))
+    assert load_scenario(case).lab == "tiny"

@@ -99,7 +99,8 @@ def fault(at_s: float, until_s: float | None, target: str = LINK, number: int = 
 
 def seen(lost: int, first_s: float, last_s: float, used_s: float, dead: bool = True) -> Seen:
     """What the port at the near end of LINK noted: data taken from the first to the last, and its last use."""
-    return Seen("p1t0-0>p1t1-2", dead, PortStamps(lost, ns(first_s), ns(last_s), ns(first_s), ns(used_s)))
+    longest_ns = ns(used_s) - ns(first_s)
+    return Seen("p1t0-0>p1t1-2", dead, PortStamps(lost, ns(first_s), ns(last_s), ns(first_s), ns(used_s), longest_ns))
 
 
 def loss(sent_s: float, ev: int = EV, flow: str = "h0>h2", after_s: float = 0.05) -> PacketLost:
