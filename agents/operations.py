@@ -192,10 +192,15 @@ def _workload_stop(host: Host, request: dict[str, Any], reply: Reply) -> None:
 def _workload_status(host: Host, request: dict[str, Any], reply: Reply) -> None:
     reply.ok(
         workloads=[
-            {"workload": number, "qpn": one.qpn, "drained": one.done, **one.report()}
+            {"workload": number, "qpn": one.qpn, "drained": one.done, **_report(one, request["brief"])}
             for number, one in _workloads(host, request).items()
         ]
     )
+
+
+def _report(workload: Workload, brief: bool) -> dict[str, Any]:
+    """A long job's times are many, and an answer is made between two packets."""
+    return {name: value for name, value in workload.report().items() if not (brief and name == "times")}
 
 
 def _collect(host: Host, request: dict[str, Any], reply: Reply) -> None:
@@ -315,7 +320,9 @@ OPERATIONS: dict[str, Operation] = {
     "rank-start": Operation(_rank_start, {**_JOB, "rank": Field(int, 0, MAX_RANKS - 1), "links": Field(list)}),
     "rank-release": Operation(_rank_release, {"workload": Field(int)}),
     "workload-stop": Operation(_workload_stop, {"workload": Field(int, default=None)}),
-    "workload-status": Operation(_workload_status, {"workload": Field(int, default=None)}),
+    "workload-status": Operation(
+        _workload_status, {"workload": Field(int, default=None), "brief": Field(bool, default=False)}
+    ),
     "collect": Operation(
         _collect,
         {

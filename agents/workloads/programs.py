@@ -140,13 +140,23 @@ class Kind:
     bus_factor: Callable[[int], float]
     most_ranks: int = numbers.MAX_RANKS
     of_numbers: bool = False
+    round_the_ring: bool = False  # more than two ranks send only from the first of a pair to the second
+
+    def flows(self, job: Job) -> Iterator[tuple[int, int]]:
+        """(sender, receiver) of all payload, ranks."""
+        for near, far in self.pairs(job):
+            yield near, far
+            if not (self.round_the_ring and job.ranks > 2):
+                yield far, near
 
 
 # The factors are those of nccl-tests' doc/PERFORMANCE.md.
 KINDS: dict[str, Kind] = {
     "write_lat": Kind(_write_lat, _pair, lambda ranks: 1.0, most_ranks=2),
-    "sendrecv": Kind(_sendrecv, _ring, lambda ranks: 1.0),
+    "sendrecv": Kind(_sendrecv, _ring, lambda ranks: 1.0, round_the_ring=True),
     "all_to_all": Kind(_all_to_all, _everybody, lambda ranks: (ranks - 1) / ranks),
-    "ring_allreduce": Kind(_ring_allreduce, _ring, lambda ranks: 2 * (ranks - 1) / ranks, of_numbers=True),
-    "training": Kind(_training, _ring, lambda ranks: 2 * (ranks - 1) / ranks, of_numbers=True),
+    "ring_allreduce": Kind(
+        _ring_allreduce, _ring, lambda ranks: 2 * (ranks - 1) / ranks, of_numbers=True, round_the_ring=True
+    ),
+    "training": Kind(_training, _ring, lambda ranks: 2 * (ranks - 1) / ranks, of_numbers=True, round_the_ring=True),
 }

@@ -8,6 +8,7 @@ events before it sends (see `agents.rawio.loop`), so the receiver has checked an
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from agents.transport import (
     Event,
@@ -20,6 +21,7 @@ from agents.transport import (
 )
 from agents.workloads.base import Workload
 from agents.workloads.pattern import Pattern
+from agents.workloads.times import Times
 
 _NS_PER_S = 1_000_000_000
 _BITS_PER_BYTE = 8
@@ -96,7 +98,8 @@ class WriteBwSender(Workload):
         self._slots = slot_count(target.size_bytes, pattern.message_bytes)
         self._limit = min(self._slots, offer.outstanding or self._slots)
         self._offered = 0  # messages whose time has come: posted, or given up
-        self._under_way: set[int] = set()
+        self._under_way: dict[int, int] = {}  # message number -> when it was posted
+        self._times = Times()
         self._oldest = 0  # the lowest message number under way, or the next one
         self._stopped = False
         self._failure: str | None = None
@@ -142,13 +145,22 @@ class WriteBwSender(Workload):
         """Stopped, and all that was posted has completed (or never will, since the queue pair failed)."""
         return self._stopped and (not self._under_way or self._failure is not None)
 
-    def report(self) -> dict[str, int | str | None]:
-        """The counters, the messages still under way, and why the queue pair failed, if it did."""
-        return {"role": "send", **asdict(self.counters), "under_way": len(self._under_way), "failure": self._failure}
+    def report(self) -> dict[str, Any]:
+        """The counters, the messages still under way, and why the queue pair failed, if it did.
+
+        `times`: (ns from posting to completion, how many messages), see `times.Times`.
+        """
+        return {
+            "role": "send",
+            **asdict(self.counters),
+            "under_way": len(self._under_way),
+            "failure": self._failure,
+            "times": self._times.report(),
+        }
 
     def _complete(self, event: SendCompleted) -> None:
         counters = self.counters
-        self._under_way.remove(event.wr_id)
+        self._times.add(event.now_ns - self._under_way.pop(event.wr_id))
         while self._oldest < counters.messages_posted and self._oldest not in self._under_way:
             self._oldest += 1
         counters.messages_completed += 1
@@ -189,7 +201,7 @@ class WriteBwSender(Workload):
         address = self._target.address + number % self._slots * message_bytes
         message = self._pattern.message(number)
         self._qp.post(Write(number, message, address, self._target.rkey, immediate=number & _IMMEDIATE_MASK))
-        self._under_way.add(number)
+        self._under_way[number] = now
         counters.messages_posted += 1
         counters.bytes_posted += message_bytes
         if counters.first_post_ns is None:

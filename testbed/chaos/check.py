@@ -6,10 +6,11 @@ from random import Random
 from typing import Any
 
 from agents.workloads import matrix
-from testbed.chaos import timeline
+from testbed.chaos import jobs, timeline
 from testbed.chaos.kinds import find_kind
 from testbed.chaos.kinds.kind import End, Kind
-from testbed.chaos.scenario import FaultEntry, Scenario, Workload
+from testbed.chaos.scenario import FaultEntry, Scenario
+from testbed.chaos.workload import JobWorkload, Workload
 from testbed.measure.record import Flow
 from testbed.topology.clos import Clos, host_name
 from testbed.topology.errors import InputError
@@ -28,24 +29,29 @@ def check(scenario: Scenario, clos: Clos) -> None:
         raise InputError.several(errors)
 
 
-def flows(scenario: Scenario, clos: Clos, seed: int | None = None) -> list[tuple[Workload, Flow]]:
+def flows(scenario: Scenario, clos: Clos, seed: int | None = None) -> list[tuple[Workload | JobWorkload, Flow]]:
     """The flows of a checked scenario with the workload that each belongs to. The offered rate is payload.
 
-    `seed` replaces the scenario's.
+    What ranks of a job send each other is a flow as well, as fast as it goes. `seed` replaces the scenario's.
     """
     seed = scenario.seed if seed is None else seed
     line_rate_bps = clos.spec.planes * clos.spec.rates.host * payload_share()
     found = []
     for number, workload in enumerate(scenario.workloads):
-        full = workload.load == "full"
-        offered_bps = line_rate_bps if workload.load == "full" else workload.load * line_rate_bps
-        found += [(workload, Flow(src, dst, offered_bps, full, number)) for src, dst in pairs(workload, clos, seed)]
+        load = "full" if isinstance(workload, JobWorkload) else workload.load
+        offered_bps = line_rate_bps if load == "full" else load * line_rate_bps
+        found += [
+            (workload, Flow(src, dst, offered_bps, load == "full", number, workload.qps))
+            for src, dst in pairs(workload, clos, seed)
+        ]
     return found
 
 
-def pairs(workload: Workload, clos: Clos, seed: int) -> list[tuple[str, str]]:
+def pairs(workload: Workload | JobWorkload, clos: Clos, seed: int) -> list[tuple[str, str]]:
     """(sender, receiver) of each flow. Raises InputError when the lab has too few hosts."""
     hosts, rack = clos.spec.hosts, clos.spec.hosts_per_t0
+    if isinstance(workload, JobWorkload):
+        return jobs.pairs(workload, [host_name(host) for host in range(hosts)])
     try:
         match workload.pairs:
             case "across":
@@ -140,6 +146,9 @@ def _pair_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
     errors = []
     seen: set[tuple[str, str]] = set()
     for number, workload in enumerate(scenario.workloads):
+        if isinstance(workload, JobWorkload):
+            errors += _job_errors(scenario, number, workload, clos, seen)
+            continue
         where: Where = ("workloads", number, "pairs")
         if workload.pairs == "across" and clos.spec.t0_groups < 2:
             errors.append(_error(scenario, where, "'across' needs two T0 groups", "give pairs as a list of [src, dst]"))
@@ -162,3 +171,26 @@ def _pair_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
                 errors.append(_error(scenario, place, f"{src} to {dst} is here twice", "leave one out"))
             seen.add((src, dst))
     return errors
+
+
+def _job_errors(
+    scenario: Scenario, number: int, workload: JobWorkload, clos: Clos, seen: set[tuple[str, str]]
+) -> list[InputError]:
+    """Each rank has a host, and no two workloads have a flow between the same two."""
+    if workload.hosts is None and (workload.ranks or 0) > clos.spec.hosts:
+        what = f"{workload.ranks} ranks, but lab {clos.spec.name} has {clos.spec.hosts} hosts"
+        return [_error(scenario, ("workloads", number, "ranks"), what, f"write {clos.spec.hosts} or less")]
+    errors = []
+    for position, name in enumerate(workload.hosts or []):
+        try:
+            find_host(clos, name)
+        except InputError as error:
+            errors.append(_error(scenario, ("workloads", number, "hosts", position), error.what, error.hint))
+    if errors:
+        return errors
+    for src, dst in pairs(workload, clos, scenario.seed):
+        if (src, dst) in seen:
+            what = f"{src} sends to {dst} in an earlier workload already"
+            return [_error(scenario, ("workloads", number), what, "leave one out, or name other hosts")]
+        seen.add((src, dst))
+    return []

@@ -6,7 +6,10 @@ sender's events the losses and EVs; the receiver's own EVs carry only SACKs, and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -30,32 +33,69 @@ from testbed.measure.recorder import Recorder, Sink
 Fields = dict[str, Any]
 
 
+class _Lane:
+    """A queue pair that a flow is received on; `bytes_by_plane` goes on when a new agent begins at 0 again."""
+
+    def __init__(self) -> None:
+        self.bytes_by_plane: list[int] = []
+        self._last: list[int] = []
+        self._before: list[int] = []
+
+    def take(self, counted: list[int]) -> None:
+        """What it has counted since it was made."""
+        if not self._before:
+            self._before = [0] * len(counted)
+        elif sum(counted) < sum(self._last):
+            self._before = self.bytes_by_plane
+        self._last = counted
+        self.bytes_by_plane = [old + new for old, new in zip(self._before, counted, strict=True)]
+
+
 class Translator:
-    """From the agents' queue pairs to flows: what they sampled and saw becomes records for `sink`."""
+    """From the agents' queue pairs to flows: what they sampled and saw becomes records for `sink`.
+
+    The queue pairs that share a flow are sampled at one moment and are one sample of it. Those that have gone (a job
+    was restarted) count with what they had.
+    """
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._senders: dict[tuple[str, int], str] = {}
         self._receivers: dict[tuple[str, int], str] = {}
+        self._lanes: dict[str, dict[tuple[str, int], _Lane]] = {}  # by flow
 
     def add(self, flow: Flow, src_qpn: int, dst_qpn: int) -> None:
-        """A flow and the numbers of its two queue pairs."""
+        """A flow and the numbers of its two queue pairs, or of two more; again: no effect."""
         self._senders[flow.src, src_qpn] = flow.name
-        self._receivers[flow.dst, dst_qpn] = flow.name
+        key = (flow.dst, dst_qpn)
+        self._receivers[key] = flow.name
+        self._lanes.setdefault(flow.name, {}).setdefault(key, _Lane())
 
     def take(self, host: str, samples: list[Fields], events: list[Fields]) -> None:
         """Hand on what belongs to one of the flows."""
-        for sample in samples:
-            key = (host, sample["qpn"])
-            if key in self._receivers:
-                received = Received(sample["t_ns"], tuple(sample["bytes_received_by_port"]))
-                self._sink.received(self._receivers[key], received)
-            if key in self._senders:
-                self._sink.ev_count(self._senders[key], EvCount(sample["t_ns"], sample["evs"]))
+        for t_ns, together in groupby(samples, key=itemgetter("t_ns")):
+            self._take_samples(host, t_ns, together)
         for fields in events:
             event = self._event(host, fields)
             if event is not None:
                 self._sink.event(event)
+
+    def _take_samples(self, host: str, t_ns: int, samples: Iterable[Fields]) -> None:
+        """What the queue pairs of a host had at one moment."""
+        received: dict[str, None] = {}
+        evs: dict[str, Counter[str]] = {}
+        for sample in samples:
+            key = (host, sample["qpn"])
+            if (flow := self._receivers.get(key)) is not None:
+                self._lanes[flow][key].take(sample["bytes_received_by_port"])
+                received[flow] = None
+            if (flow := self._senders.get(key)) is not None:
+                evs.setdefault(flow, Counter()).update(sample["evs"])
+        for flow in received:
+            lanes = [lane.bytes_by_plane for lane in self._lanes[flow].values() if lane.bytes_by_plane]
+            self._sink.received(flow, Received(t_ns, tuple(map(sum, zip(*lanes, strict=True)))))
+        for flow, states in evs.items():
+            self._sink.ev_count(flow, EvCount(t_ns, dict(states)))
 
     def _event(self, host: str, fields: Fields) -> RunEvent | None:
         """An agent's event as the run's; None for what belongs to no flow."""
@@ -91,6 +131,10 @@ class Collector:
             self._translator.add(one.flow, one.src_qpn, one.dst_qpn)
         self._follower = Follower(agents)
         self._at_start: dict[str, Fields] = {}
+
+    def add(self, flow: Flow, src_qpn: int, dst_qpn: int) -> None:
+        """See Translator."""
+        self._translator.add(flow, src_qpn, dst_qpn)
 
     @property
     def totals(self) -> dict[str, Fields]:

@@ -9,7 +9,7 @@ then the expectation holds only where nothing is the best that can happen.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from testbed.measure import faults, phases, ports_view, series
 from testbed.measure.faults import FaultCost
 from testbed.measure.judgement import Judged, Unit
 from testbed.measure.record import GOOD_STATES, QpFailed, Run
+from testbed.topology.sizes import payload_share
 from testbed.topology.units import DurationNs, Fraction
 
 Count = int
@@ -83,8 +84,9 @@ class Expectation:
 
 
 def _bytes_wrong(view: View) -> Measured:
-    totals = view.run.totals.values()
-    return sum(one.bytes_wrong for one in totals), len(totals)
+    totals, jobs = view.run.totals.values(), view.run.jobs
+    wrong = sum(one.bytes_wrong for one in totals) + sum(one.bytes_wrong + one.messages_unexpected for one in jobs)
+    return wrong, len(totals) + len(jobs)
 
 
 def _undelivered(view: View) -> Measured:
@@ -94,6 +96,24 @@ def _undelivered(view: View) -> Measured:
 
 def _qp_errors(view: View) -> Measured:
     return sum(isinstance(event, QpFailed) for event in view.run.events), 2 * len(view.run.flows)
+
+
+def _interruptions(view: View) -> Measured:
+    jobs = view.run.jobs
+    return (sum(len(one.interruptions) for one in jobs) if jobs else None), len(jobs)
+
+
+def _unfinished(view: View) -> Measured:
+    jobs = [one for one in view.run.jobs if one.wanted is not None]
+    missing = sum(one.wanted - one.operations for one in jobs if one.wanted is not None)
+    return (missing if jobs else None), len(jobs)
+
+
+def _min_busbw(view: View) -> Measured:
+    spec = view.run.clos.spec
+    line_rate_bps = spec.planes * spec.rates.host * payload_share()
+    speeds = [0.0 if one.speed is None else one.speed.bus_bps / line_rate_bps for one in view.run.jobs]
+    return min(speeds, default=None), len(speeds)
 
 
 def _min_goodput(view: View) -> Measured:
@@ -187,6 +207,27 @@ EXPECTATIONS = {
             "count",
             "at_most",
             _undelivered,
+        ),
+        Expectation(
+            "interruptions",
+            "times that a job lost a rank or a queue pair, at most",
+            "count",
+            "at_most",
+            _interruptions,
+        ),
+        Expectation(
+            "unfinished_operations",
+            "operations of jobs that were asked for and not done when the run ended, at most",
+            "count",
+            "at_most",
+            _unfinished,
+        ),
+        Expectation(
+            "min_busbw_fraction",
+            "bus bandwidth of each size of each job, of what a host can send (in payload), at least",
+            "fraction",
+            "at_least",
+            _min_busbw,
         ),
         Expectation(
             "min_goodput_fraction",
@@ -306,7 +347,10 @@ def judge(run: Run, limits: Iterable[Limit]) -> list[Judged]:
 
 
 def _narrowed(run: Run, workload: int | None) -> Run:
-    return run if workload is None else run.of_flows([flow.name for flow in run.flows if flow.workload == workload])
+    if workload is None:
+        return run
+    narrowed = run.of_flows([flow.name for flow in run.flows if flow.workload == workload])
+    return replace(narrowed, jobs=[job for job in run.jobs if job.workload == workload])
 
 
 def _holds(row: Expectation, value: float | None, limit: float) -> bool:

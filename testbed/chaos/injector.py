@@ -139,6 +139,10 @@ class Injector:
         acts = [act for fault in self.active() for act in self._acts_of(fault)]
         return {act.host for act in acts if isinstance(act, Pause | Kill)}
 
+    def dead_hosts(self) -> set[str]:
+        """The hosts whose agents are killed now."""
+        return {act.host for fault in self.active() for act in self._acts_of(fault) if isinstance(act, Kill)}
+
     def killed_hosts(self, faults: Iterable[Fault]) -> dict[str, Fault]:
         """The hosts whose agents some of these faults have killed, each with the first that did."""
         killed: dict[str, Fault] = {}

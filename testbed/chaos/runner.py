@@ -19,12 +19,14 @@ from typing import Any
 from agents.telemetry import DEFAULT_SAMPLE_INTERVAL_NS
 from testbed.chaos import check, timeline, verdict
 from testbed.chaos.collector import Collector
+from testbed.chaos.jobs import Jobs, plans
 from testbed.chaos.kernel import on_kernel
 from testbed.chaos.port_watch import PortWatch
 from testbed.chaos.scenario import Scenario
 from testbed.chaos.stage import Stage
 from testbed.chaos.traffic import Traffic
 from testbed.chaos.witness import Witness
+from testbed.chaos.workload import JobWorkload, Workload
 from testbed.lab import lock
 from testbed.lab.running import RunningLab
 from testbed.measure.judgement import Judgement, Verdict
@@ -123,7 +125,9 @@ class _Runner:
         injector.undo_all(by="run")  # of a run that was killed
         traffic = Traffic(stage.agents, self._clos)
         transport = self._scenario.transport_of(self._clos.spec)
-        traffic.connect(self._flows, {"transport": transport.kind, "options": transport.qp_options()})
+        transported = {"transport": transport.kind, "options": transport.qp_options()}
+        traffic.connect([(work, flow) for work, flow in self._flows if isinstance(work, Workload)], transported)
+        jobs = self._jobs(transported)
         run = self._empty_run()
         with Recorder(run, out_dir) as recorder:
             collector = Collector(stage.agents, recorder, traffic.ends)
@@ -132,8 +136,10 @@ class _Runner:
             before = stage.machine()
             try:
                 collector.begin()
+                jobs.watch(collector)
+                jobs.prepare()
                 traffic.start(run.start_ns, run.stop_ns, self._seed)
-                self._follow_timeline(run, collector, witness, ports)
+                self._follow_timeline(run, traffic, jobs, collector, witness, ports)
             except MrclabError as error:
                 self._cut_short(run, str(error))
             finally:
@@ -142,7 +148,7 @@ class _Runner:
             witness.look()
             run.faults = witness.faults_during(run)
             try:
-                self._finish(run, traffic, collector)
+                self._finish(run, traffic, jobs, collector)
             except MrclabError as error:
                 self._cut_short(run, str(error))
             ports.look(stage.now_ns())
@@ -151,6 +157,14 @@ class _Runner:
             run.machine.softnet_drops = after.drops_since(before)
         run.events.sort(key=lambda event: event.t_ns)
         return run
+
+    def _jobs(self, kind: dict[str, Any]) -> Jobs:
+        entries = [
+            plans(number, work, self._clos, self._seed, kind)
+            for number, work in enumerate(self._scenario.workloads)
+            if isinstance(work, JobWorkload)
+        ]
+        return Jobs(entries, self._stage.agents, self._clos, [flow for _, flow in self._flows])
 
     def _empty_run(self) -> Run:
         run = Run(
@@ -172,10 +186,12 @@ class _Runner:
         run.stop_ns = run.start_ns + self._scenario.duration
         return run
 
-    def _follow_timeline(self, run: Run, collector: Collector, witness: Witness, ports: PortWatch) -> None:
+    def _follow_timeline(
+        self, run: Run, traffic: Traffic, jobs: Jobs, collector: Collector, witness: Witness, ports: PortWatch
+    ) -> None:
         """Until the end of the traffic, or a signal."""
         stage = self._stage
-        acts = self._acts(run)
+        acts = [(run.start_ns, jobs.release), *self._acts(run)]
         every_ns = run.of_lab(COLLECT_EVERY_NS)
         collect_ns = run.start_ns + every_ns
         collections = 0
@@ -193,6 +209,10 @@ class _Runner:
             if now_ns >= collect_ns:
                 collect_ns += every_ns
                 collections += 1
+                self._look_at(jobs)
+                if jobs.over and not traffic.ends:
+                    run.stop_ns = now_ns
+                    return
                 silent = stage.injector.silent_hosts()
                 events = [*witness.look(), *collector.collect(but=silent)]
                 ports.look(now_ns)
@@ -225,25 +245,34 @@ class _Runner:
         acts.sort(key=lambda act: act[:2])
         return [(t_ns - self._stage.lead_ns, act) for t_ns, _, act in acts if t_ns < run.stop_ns]
 
-    def _finish(self, run: Run, traffic: Traffic, collector: Collector) -> None:
+    def _finish(self, run: Run, traffic: Traffic, jobs: Jobs, collector: Collector) -> None:
         """Drain, collect the rest, compare both ends, and take the queue pairs back."""
         stage = self._stage
         if run.interrupted:
             traffic.stop()
+        jobs.stop()
         deadline_ns = stage.now_ns() + run.of_lab(DRAIN_INTERRUPTED_NS if run.interrupted else DRAIN_NS)
-        while not traffic.drained() and (now_ns := stage.now_ns()) < deadline_ns:
+        while not (self._look_at(jobs) and traffic.drained()) and (now_ns := stage.now_ns()) < deadline_ns:
             stage.wait_until(min(deadline_ns, now_ns + run.of_lab(DRAIN_POLL_NS)))
             if (wish := stage.wish_to_end()) and not run.interrupted:
                 self._cut_short(run, f"ended by {wish} while the last messages were under way")
                 break
         collector.collect()
         killed = stage.injector.killed_hosts(run.faults)
-        run.totals = traffic.totals(collector.totals, without=killed)
+        jobs.end(lost=killed)
+        run.jobs = jobs.results()
+        run.totals = traffic.totals(collector.totals, without=killed) | jobs.totals()
         for flow in run.flows:
             for host in {flow.src, flow.dst} & killed.keys():
                 why = f"the agent of {host} was killed, with all that it knew of the flow"
                 run.events.append(QpFailed(killed[host].since_ns, flow.name, why))
         traffic.disconnect()
+
+    def _look_at(self, jobs: Jobs) -> bool:
+        """See to the jobs; whether all are over."""
+        injector = self._stage.injector
+        jobs.look(self._stage.now_ns(), silent=injector.silent_hosts(), lost=injector.dead_hosts())
+        return jobs.over
 
     def _cut_short(self, run: Run, why: str) -> None:
         """The run ends now, because of this; the first reason counts."""

@@ -6,105 +6,37 @@ before anything is started. Every complaint names file and line (`testbed.topolo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     WithJsonSchema,
     create_model,
-    field_validator,
     model_validator,
 )
 
-from agents.workloads.pattern import MAX_MESSAGE_BYTES
-from testbed.chaos.expectations import EXPECTATIONS, Expectation, Limit
+from testbed.chaos.expectations import EXPECTATIONS, Limit
 from testbed.chaos.kinds import KINDS
 from testbed.chaos.kinds.kind import End
 from testbed.chaos.kinds.options import OPTIONS, Option
+from testbed.chaos.section import Section, expectations
+from testbed.chaos.workload import JobWorkload, Workload
 from testbed.topology import library, yamlfile
 from testbed.topology.labspec import LabSpec, Transport
-from testbed.topology.units import DurationNs, SizeBytes, format_size, parse_fraction
+from testbed.topology.units import DurationNs
 from testbed.topology.yamlfile import Document, Problem, refuse
 
 MAX_SEED = (1 << 32) - 1
 MAX_FAULTS = 10_000  # of one entry; more is a slip of the pen
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-
-
-def _parse_load(value: Any) -> float | Literal["full"]:
-    if value == "full":
-        return "full"
-    load = parse_fraction(value)
-    if load == 0:
-        raise ValueError("a load of 0 sends nothing; write 'full' or a fraction like '70%'")
-    return load
-
-
-Load = Annotated[
-    float | Literal["full"],
-    BeforeValidator(_parse_load),
-    WithJsonSchema({"anyOf": [{"const": "full"}, {"type": "string", "examples": ["70%"]}]}),
-]
-
-
-def _expectations(name: str, doc: str, takes: Callable[[Expectation], bool]) -> Any:
-    """A section with the expectations that make sense at one place of a scenario."""
-    rows: dict[str, Any] = {row.name: row.field() for row in EXPECTATIONS.values() if takes(row)}
-    return create_model(name, __base__=_Section, __doc__=doc, **rows)
-
-
-Expect = _expectations("Expect", "Limits that the run is judged by.", lambda row: True)
-FaultExpect = _expectations("FaultExpect", "Limits for each fault of an entry.", lambda row: row.of_faults)
-FlowExpect = _expectations("FlowExpect", "Limits for each flow of a workload.", lambda row: row.of_flows)
-
-
-class Workload(_Section):
-    """Traffic between pairs of hosts, each pair over a queue pair of its own."""
-
-    kind: Literal["write_bw"] = Field(description="write_bw: a stream of WRITE messages, each verified at the far end")
-    pairs: Literal["across", "permutation", "incast", "victim"] | list[tuple[str, str]] = Field(
-        default="across",
-        description="across: every host to the host at the same place in the next T0 group; permutation: every host to "
-        "another one, drawn from the seed; incast: `senders` hosts of other T0 groups to `target`; victim: one more of "
-        "these to a neighbour of `target`; or a list of [src, dst]",
-    )
-    target: str | None = Field(default=None, description="of an incast and its victim: the host that all send to")
-    senders: int | None = Field(default=None, ge=1, description="of an incast and its victim: how many send")
-    message: SizeBytes = Field(default="32 KB", description="bytes of a message")  # type: ignore[assignment]
-    load: Load = Field(
-        default=0.7,
-        description="share of the host's line rate (all planes, in payload), or full: as fast as it goes",
-    )
-    expect: FlowExpect = Field(  # type: ignore[valid-type]
-        default_factory=FlowExpect, description="what each of its flows is judged by"
-    )
-
-    @model_validator(mode="after")
-    def _incast_has_its_fields(self) -> Workload:
-        wanted = self.pairs in ("incast", "victim")
-        for name in ("target", "senders"):
-            if wanted and getattr(self, name) is None:
-                refuse([Problem(("pairs",), f"{self.pairs!r} needs {name}", "add target: h0 and senders: 3, say")])
-            if not wanted and getattr(self, name) is not None:
-                refuse([Problem((name,), f"{name} is of an incast or its victim", "leave it out")])
-        return self
-
-    @field_validator("message")
-    @classmethod
-    def _message_can_be_verified(cls, message_bytes: int) -> int:
-        if message_bytes > MAX_MESSAGE_BYTES:
-            most = format_size(MAX_MESSAGE_BYTES)
-            raise ValueError(f"{format_size(message_bytes)} is more than a message can have; write {most} or less")
-        return message_bytes
+FaultExpect = expectations("FaultExpect", "Limits for each fault of an entry.", lambda row: row.of_faults)
+Expect = expectations("Expect", "Limits that the run is judged by.", lambda row: True)
 
 
 def _option_field(option: Option) -> tuple[Any, Any]:
@@ -117,7 +49,7 @@ def _option_field(option: Option) -> tuple[Any, Any]:
 
 
 _OPTION_FIELDS: dict[str, Any] = {option.name: _option_field(option) for option in OPTIONS.values()}
-_Options: Any = create_model("_Options", __base__=_Section, __doc__="Options of all kinds.", **_OPTION_FIELDS)
+_Options: Any = create_model("_Options", __base__=Section, __doc__="Options of all kinds.", **_OPTION_FIELDS)
 
 
 class FaultEntry(_Options):  # type: ignore[misc]
@@ -187,7 +119,7 @@ class FaultEntry(_Options):  # type: ignore[misc]
                 yield Problem((name,), f"{name} says when, and so do mtbf and mttr", f"leave {name} out")
 
 
-class Scenario(_Section):
+class Scenario(Section):
     """A scenario file, checked as far as it can be without its lab."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,59}$", description="default: the file's name")]
@@ -198,7 +130,9 @@ class Scenario(_Section):
     duration: DurationNs = Field(description="how long traffic is sent")
     warmup: DurationNs = Field(default="1 s", description="at the start, not measured")  # type: ignore[assignment]
     transport: Transport = Field(default_factory=Transport, description="overrides of the lab's transport defaults")
-    workloads: list[Workload] = Field(min_length=1, description="the traffic")
+    workloads: list[Annotated[Workload | JobWorkload, Field(discriminator="kind")]] = Field(
+        min_length=1, description="the traffic: streams (write_bw), or jobs of ranks"
+    )
     faults: list[FaultEntry] = Field(default_factory=list, description="what breaks, and when")
     expect: Expect = Field(default_factory=Expect, description="what the run is judged by")  # type: ignore[valid-type]
 

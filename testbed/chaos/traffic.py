@@ -6,21 +6,21 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.chaos.scenario import Workload
 from testbed.chaos.stage import Agents, ask
+from testbed.chaos.workload import Workload
 from testbed.measure.record import Flow, FlowTotals
 from testbed.topology.clos import Clos
 from testbed.topology.errors import InvalidRunError
 
-_MIN_REGION_BYTES = 1 << 20
-_MIN_SLOTS = 8  # messages that fit into the receiver's region: so many can be under way
+_MIN_REGION_BYTES = 1 << 20  # of a flow
+_MIN_SLOTS = 8  # messages that fit into a queue pair's region: so many can be under way
 
 Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """A flow's two queue pairs, and the receiver's memory as the sender has to name it."""
+    """Two queue pairs of a flow, and the receiver's memory as the sender has to name it."""
 
     flow: Flow
     workload: Workload
@@ -38,8 +38,9 @@ class Traffic:
         self.ends: list[Ends] = []
 
     def connect(self, flows: Sequence[tuple[Workload, Flow]], kind: Fields) -> None:
-        """Make and connect a queue pair for each flow. `kind`: `transport` and `options` of `qp-create`."""
+        """Make and connect the queue pairs of each flow. `kind`: `transport` and `options` of `qp-create`."""
         self._clear()
+        flows = [one for one in flows for _ in range(one[1].qps)]
         sources = ask(
             self._agents, "qp-create", [(flow.src, self._creation(flow.dst, work, kind)) for work, flow in flows]
         )
@@ -69,7 +70,7 @@ class Traffic:
         ]
         senders = []
         for ends, fields in zip(self.ends, common, strict=True):
-            load = {} if ends.flow.full else {"load_bps": round(ends.flow.offered_bps)}
+            load = {} if ends.flow.full else {"load_bps": max(1, round(ends.flow.offered_bps / ends.flow.qps))}
             times = {"start_at_ns": start_ns, "stop_at_ns": stop_ns}
             senders.append(
                 (ends.flow.src, {**fields, **times, **load, **ends.region, "role": "send", "qpn": ends.src_qpn})
@@ -83,7 +84,7 @@ class Traffic:
 
     def drained(self) -> bool:
         """Has everything that was sent been acknowledged, or never will be?"""
-        statuses = self._agents.call("workload-status").values()
+        statuses = self._agents.call("workload-status", brief=True).values()
         return all(
             workload["drained"] for status in statuses for workload in status["workloads"] if workload["role"] == "send"
         )
@@ -101,7 +102,7 @@ class Traffic:
             for host, status in self._agents.call("workload-status").items()
             for report in status["workloads"]
         }
-        totals = {}
+        totals: dict[str, FlowTotals] = {}
         for ends in self.ends:
             if ends.flow.src in without or ends.flow.dst in without:
                 continue
@@ -110,17 +111,15 @@ class Traffic:
             sent = reports[ends.flow.src, ends.src_qpn, "send"]
             received = reports[ends.flow.dst, ends.dst_qpn, "receive"]
             sender, receiver = counters[ends.flow.src, ends.src_qpn], counters[ends.flow.dst, ends.dst_qpn]
-            totals[ends.flow.name] = FlowTotals(
-                bytes_sent=sent["bytes_posted"],
-                bytes_delivered=received["bytes_delivered"],
-                bytes_wrong=received["bytes_wrong"],
-                messages_sent=sent["messages_posted"],
-                messages_delivered=received["messages"] - received["messages_unexpected"],
-                packets_sent=sender["packets_sent"],
-                packets_retransmitted=sender["packets_retransmitted"],
-                packets_lost=sender["packets_lost"],
-                packets_duplicate=receiver["packets_duplicate"],
-            )
+            total = totals.setdefault(ends.flow.name, FlowTotals())
+            total.bytes_sent += sent["bytes_posted"]
+            total.bytes_delivered += received["bytes_delivered"]
+            total.bytes_wrong += received["bytes_wrong"]
+            total.messages_sent += sent["messages_posted"]
+            total.messages_delivered += received["messages"] - received["messages_unexpected"]
+            total.completions.update(dict(sent["times"]))
+            total.add_sender(sender)
+            total.add_receiver(receiver)
         return totals
 
     def disconnect(self) -> None:
@@ -138,7 +137,7 @@ class Traffic:
         )
 
     def _creation(self, peer: str, workload: Workload, kind: Fields) -> Fields:
-        region_bytes = max(_MIN_REGION_BYTES, _MIN_SLOTS * workload.message)
+        region_bytes = max(_MIN_REGION_BYTES // workload.qps, _MIN_SLOTS * workload.message)
         return {"peer": self._clos.nodes[peer].index, "region_bytes": region_bytes, **kind}
 
 

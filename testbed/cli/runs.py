@@ -40,6 +40,7 @@ def show_outcome(outcome: RunResult) -> None:
             late = f"median {_seconds(timing['late_median_s'])}, most {_seconds(timing['late_max_s'])}"
             show(f"{timing['acts']} acts on time but for: {late}")
         show()
+    show_traffic(summary)
     rows = [
         [
             one.title,
@@ -52,14 +53,43 @@ def show_outcome(outcome: RunResult) -> None:
     if rows:
         table(["expectation", "limit", "value", ""], rows)
         show()
-    delivered = sum(flow["bytes_delivered"] for flow in summary["flows"])
-    wrong = sum(flow["bytes_wrong"] for flow in summary["flows"])
+    checked = [*summary["flows"], *summary["jobs"]]
+    delivered, wrong = (sum(one[name] for one in checked) for name in ("bytes_delivered", "bytes_wrong"))
     show(f"{delivered:,} bytes delivered and compared, {wrong} wrong; time dilation {summary['time_dilation']:,.0f}")
     if not summary["virtual"]:
         show(f"the CPUs were {summary['machine']['cpu_fraction']:.0%} busy")
     for text in (*outcome.judgement.warnings, *(outcome.judgement.reasons if outcome.verdict == "invalid" else ())):
         show(f"note: {text}")
     show(f"{outcome.verdict.upper()}   report: {outcome.paths['report']}")
+
+
+def show_traffic(summary: dict[str, Any]) -> None:
+    """Jobs, size by size; and streams, where several make one workload interesting by how they share."""
+    from testbed.topology.units import format_rate, format_size
+
+    if summary["jobs"]:
+        rows = []
+        for job in summary["jobs"]:
+            times = job["operation_s"] or dict.fromkeys(("p50", "p99"))
+            speeds = ["-" if job[name] is None else format_rate(job[name]) for name in ("algbw_bps", "busbw_bps")]
+            done = f"{job['operations']}" + ("" if job["wanted"] is None else f" of {job['wanted']}")
+            rows.append([
+                f"{job['kind']}, {job['ranks']} ranks", format_size(job["message_bytes"]), done, *speeds,
+                _seconds(times["p50"]), _seconds(times["p99"]), len(job["interruptions"]),
+            ])  # fmt: skip
+        table(["job", "size", "operations", "algbw", "busbw", "p50", "p99", "interruptions"], rows)
+        show()
+    if len(summary["workloads"]) > 1 or any(flow["qps"] > 1 for flow in summary["flows"]):
+        rows = [
+            [
+                f"workloads[{one['workload']}]", one["flows"], format_rate(one["goodput_bps"]),
+                _percent(one["min_flow_share"]), _percent(one["max_flow_share"]), f"{one['jain_index']:.3f}",
+            ]
+            for one in summary["workloads"]
+        ]  # fmt: skip
+        if rows:
+            table(["streams", "flows", "goodput", "least flow", "best flow", "Jain"], rows)
+            show()
 
 
 def _seconds(value: float | None) -> str:

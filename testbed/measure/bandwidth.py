@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.workloads.programs import KINDS
@@ -30,6 +30,20 @@ def percentile(values: Sequence[float], percent: int) -> float:
     if len(values) == 1:
         return values[0]
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def weighted_percentiles(counts: Mapping[int, int]) -> dict[str, float] | None:
+    """Of durations counted by their length in ns: seconds, each one that was seen; None when there are none."""
+    count = sum(counts.values())
+    if not count:
+        return None
+    found: dict[str, float] = {}
+    below = 0
+    wanted = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
+    for value, times in sorted(counts.items()):
+        below += times
+        found |= {name: value / 1e9 for name, share in wanted.items() if name not in found and below >= share * count}
+    return found
 
 
 def jain_index(shares: Sequence[float]) -> float:

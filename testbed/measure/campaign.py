@@ -97,7 +97,9 @@ class Campaign:
             "pass_share": None if not valid else counts["pass"] / valid,
             "pass_share_interval": None if not valid else list(share_interval(counts["pass"], valid)),
             "faults": sum(len(summary["faults"]) for summary in self.valid.values()),
-            "bytes_wrong": sum(flow["bytes_wrong"] for one in self.summaries.values() for flow in one["flows"]),
+            "bytes_wrong": sum(
+                part["bytes_wrong"] for one in self.summaries.values() for part in (*one["flows"], *one["jobs"])
+            ),
             "figures": {key: None if found is None else found.as_dict() for key, found in figures.items()},
             "not_valid": {
                 seed: summary["reasons"] for seed, summary in self.summaries.items() if summary["verdict"] == "invalid"

@@ -7,12 +7,14 @@ namespaces, so that an agent's event and a fault can be compared), or virtual on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from agents.wire import ev as entropy
+from testbed.measure.jobs import JobResult
 from testbed.measure.ports import PortCount
 from testbed.topology.clos import Clos
 from testbed.topology.port_stamps import PortStamps
@@ -24,7 +26,7 @@ GOOD_STATES = frozenset({"GOOD", "SKIP"})  # of an EV that carries traffic; ever
 class Flow:
     """Traffic from `src` to `dst`; `offered_bps` is payload, `full` that the sender goes as fast as it can.
 
-    `workload` is the number of the scenario's entry that it comes from.
+    `workload` is the number of the scenario's entry that it comes from; `qps` queue pairs share the flow.
     """
 
     src: str
@@ -32,6 +34,7 @@ class Flow:
     offered_bps: float
     full: bool = False
     workload: int = 0
+    qps: int = 1
 
     @property
     def name(self) -> str:
@@ -184,6 +187,21 @@ class FlowTotals:
     packets_retransmitted: int = 0
     packets_lost: int = 0
     packets_duplicate: int = 0  # at the receiver
+    completions: Counter[int] = field(default_factory=Counter)  # messages by ns from posting to completion, rounded
+
+    def add_sender(self, qp: dict[str, int]) -> None:
+        """What the sender's queue pair counted, by name."""
+        for name in ("packets_sent", "packets_retransmitted", "packets_lost"):
+            setattr(self, name, getattr(self, name) + qp[name])
+
+    def add_packets(self, other: FlowTotals) -> None:
+        """The packets of another part of the flow."""
+        for name in ("packets_sent", "packets_retransmitted", "packets_lost", "packets_duplicate"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def add_receiver(self, qp: dict[str, int]) -> None:
+        """The same of the receiver's."""
+        self.packets_duplicate += qp["packets_duplicate"]
 
 
 @dataclass(slots=True)
@@ -221,6 +239,7 @@ class Run:
     totals: dict[str, FlowTotals] = field(default_factory=dict)
     port_bytes: list[tuple[int, dict[str, int]]] = field(default_factory=list)  # (when, bytes since the time before)
     ports: dict[str, PortCount] = field(default_factory=dict)  # what the ports counted, where they do
+    jobs: list[JobResult] = field(default_factory=list)
     machine: Machine = field(default_factory=Machine)
     round_trips: list[tuple[int, int]] = field(default_factory=list)  # (when, median of all EVs' last samples, ns)
     interrupted: str = ""

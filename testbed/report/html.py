@@ -18,7 +18,7 @@ from testbed.measure import evmap, faults, phases, ports, ports_view, series
 from testbed.measure.judgement import Judgement, show
 from testbed.measure.record import CarrierChanged, EvChanged, FaultActed, PortChanged, QpFailed, Run, RunEvent, at_end
 from testbed.report import figures, page, summary
-from testbed.topology.units import format_duration, format_rate
+from testbed.topology.units import format_duration, format_rate, format_size
 
 MAX_EVENTS = 300  # of the list in the report; events.jsonl has them all
 MAX_PORTS = 30  # likewise; summary.json has them all
@@ -46,7 +46,7 @@ def render(run: Run, judgement: Judgement, recorded: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        rate=format_rate, duration=_duration, percent=_percent, integer=_integer, at=partial(_at, run)
+        rate=format_rate, size=format_size, duration=_duration, percent=_percent, integer=_integer, at=partial(_at, run)
     )
     return environment.get_template("report.html").render(replay=page.whole(recorded), **_context(run, judgement))
 

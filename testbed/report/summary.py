@@ -8,20 +8,25 @@ bin was; null also when the last one was). `late_s` is how late the fault came, 
 In `faults[].ports` the fabric's own ports say what they saw of it (`measure.ports_view`): data packets taken, the time
 from the first of them to the last, how long a dead path went on being used, and the loaded round trip before. Goodput
 while a fault was in stands in `goodput_bps` beside `oracle_bps`, null when it was too short to measure. `timing` is how
-late the timeline's acts came. `ports` is what the fabric's own ports counted, 0 `counted` where they do not; `notable`
-are those that marked, trimmed or dropped.
+late the timeline's acts came.
+`flows[].completion_s` is of messages, from posting to acknowledgement. `workloads` has the flows of each stream
+together, `jobs` each size of each job (`measure.jobs`), whose bytes are compared there and not by flow. `ports` is what
+the fabric's own ports counted, 0 `counted` where they do not; `notable` are those that marked, trimmed or dropped.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import asdict
 from statistics import median
 from typing import Any
 
 from testbed.measure import faults, phases, ports, ports_view, series
+from testbed.measure.bandwidth import jain_index, weighted_percentiles
 from testbed.measure.judgement import Judged, Judgement
 from testbed.measure.record import Fault, FaultActed, Flow, FlowTotals, Run
+from testbed.topology.sizes import payload_share
 
 SCHEMA_VERSION = 1
 
@@ -29,6 +34,7 @@ SCHEMA_VERSION = 1
 def summarise(run: Run, judgement: Judgement) -> dict[str, Any]:
     """The summary of a judged run, ready for JSON."""
     stretches = phases.phases(run)
+    flows = [_flow(run, flow) for flow in run.flows]
     return {
         "schema_version": SCHEMA_VERSION,
         "scenario": run.scenario,
@@ -39,7 +45,9 @@ def summarise(run: Run, judgement: Judgement) -> dict[str, Any]:
         "warnings": judgement.warnings,
         "interrupted": run.interrupted,
         "expectations": [_expectation(row) for row in judgement.expectations],
-        "flows": [_flow(run, flow) for flow in run.flows],
+        "flows": flows,
+        "workloads": _workloads(run, flows),
+        "jobs": [job.told(run.start_ns) for job in run.jobs],
         "faults": [_fault(run, cost, stretches) for cost in faults.costs(run)],
         "timing": _timing(run),
         "phases": [_phase(run, phase) for phase in stretches],
@@ -86,11 +94,14 @@ def _flow(run: Run, flow: Flow) -> dict[str, Any]:
     return {
         "src": flow.src,
         "dst": flow.dst,
+        "workload": flow.workload,
+        "qps": flow.qps,
         "offered_bps": None if flow.full else round(flow.offered_bps),
         "bytes_delivered": totals.bytes_delivered,
         "bytes_wrong": totals.bytes_wrong,
         "messages": {"sent": totals.messages_sent, "delivered": totals.messages_delivered},
         "goodput_bps": {"mean": round(sum(by_plane)), "min_bin": round(min(bins, default=0.0)), "bins": len(bins)},
+        "completion_s": weighted_percentiles(totals.completions),
         "packets": {
             "sent": totals.packets_sent,
             "retransmitted": totals.packets_retransmitted,
@@ -102,6 +113,30 @@ def _flow(run: Run, flow: Flow) -> dict[str, Any]:
             for plane in range(run.planes)
         ],
     }
+
+
+def _workloads(run: Run, flows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The streams of each entry of the scenario together; a share is of what a host can send."""
+    line_rate_bps = run.planes * run.clos.spec.rates.host * payload_share()
+    found = []
+    for number in sorted({flow.workload for flow in run.flows} - {job.workload for job in run.jobs}):
+        rates = [flow["goodput_bps"]["mean"] for flow in flows if flow["workload"] == number]
+        completions: Counter[int] = Counter()
+        for flow in run.flows:
+            if flow.workload == number and flow.name in run.totals:
+                completions.update(run.totals[flow.name].completions)
+        found.append(
+            {
+                "workload": number,
+                "flows": len(rates),
+                "goodput_bps": sum(rates),
+                "min_flow_share": round(min(rates) / line_rate_bps, 4),
+                "max_flow_share": round(max(rates) / line_rate_bps, 4),
+                "jain_index": round(jain_index(rates), 4),
+                "completion_s": weighted_percentiles(completions),
+            }
+        )
+    return found
 
 
 def _timing(run: Run) -> dict[str, Any]:

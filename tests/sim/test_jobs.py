@@ -8,6 +8,8 @@ import pytest
 
 from agents.workloads.programs import KINDS, Job
 from testbed.chaos.job import JobPlan, JobRun
+from testbed.measure.bandwidth import percentile
+from testbed.measure.jobs import JobResult
 from testbed.sim.lab import SimLab
 from testbed.topology.errors import InputError
 from testbed.topology.labspec import LabSpec
@@ -34,19 +36,19 @@ def a_plan(lab: SimLab, kind: str, ranks: int = 8, *, operations: int = 3, **fie
     return JobPlan(job=job, hosts=[f"h{rank}" for rank in range(ranks)], **fields)
 
 
-def finish(lab: SimLab, run: JobRun, within_ns: int = 60 * S) -> dict[str, Any]:
+def finish(lab: SimLab, run: JobRun, within_ns: int = 60 * S) -> JobResult:
     """Let time pass until the job is over."""
     deadline = lab.events.now + within_ns
     while not run.poll(lab.events.now):
-        assert lab.events.now < deadline, run.report()
+        assert lab.events.now < deadline, run.result()
         lab.run(POLL_NS)
-    return run.report()
+    return run.result()
 
 
-def right(report: dict[str, Any], operations: int) -> None:
-    assert report["operations"] == operations and not report["failed"]
-    assert (report["bytes_wrong"], report["messages_unexpected"]) == (0, 0)
-    assert report["bytes_delivered"] > 0
+def right(report: JobResult, operations: int) -> None:
+    assert report.operations == operations and not report.failed
+    assert (report.bytes_wrong, report.messages_unexpected) == (0, 0)
+    assert report.bytes_delivered > 0
 
 
 @pytest.mark.parametrize("transport", ["mrc", "roce"])
@@ -58,9 +60,9 @@ def test_every_kind_over_every_transport(kind: str, transport: str) -> None:
     run.start()
     report = finish(lab, run)
     right(report, 3)
-    assert report["busbw_bps"] == pytest.approx(report["algbw_bps"] * KINDS[kind].bus_factor(ranks))
-    ordered = list(report["percentiles_ns"].values())
-    assert ordered == sorted(ordered) and ordered[0] > 0
+    assert report.speed is not None and report.speed.algorithm_bps > 0
+    assert report.speed.bus_bps == pytest.approx(report.speed.algorithm_bps * KINDS[kind].bus_factor(ranks))
+    assert min(report.durations_ns) > 0
     assert all(not answer["qps"] for answer in lab.agents.call("hello").values()), "queue pairs are taken back"
 
 
@@ -92,7 +94,7 @@ def test_all_reduce_of_eight_hosts_over_mrc_while_a_link_flaps() -> None:
         lab.run(60 * MS)
     report = finish(lab, run)
     right(report, 6)
-    assert not report["interruptions"]
+    assert not report.interruptions
 
 
 def test_a_dead_path_ends_a_queue_pair_of_roce_and_the_job_says_so() -> None:
@@ -104,10 +106,10 @@ def test_a_dead_path_ends_a_queue_pair_of_roce_and_the_job_says_so() -> None:
     for t1 in range(4):
         lab.network.silence(f"p0t0-0:p0t1-{t1}")
     report = finish(lab, run)
-    assert report["failed"] and report["operations"] < 3 and report["bytes_wrong"] == 0
-    [interruption] = report["interruptions"]
-    assert "retries exhausted" in interruption["why"]
-    assert interruption["host"] in {"h3", "h7", "h0", "h4"}, "a rank that sends to the other rack, or hears from there"
+    assert report.failed and report.operations < 3 and report.bytes_wrong == 0
+    [interruption] = report.interruptions
+    assert "retries exhausted" in interruption.why
+    assert interruption.host in {"h3", "h7", "h0", "h4"}, "a rank that sends to the other rack, or hears from there"
 
 
 def test_training_goes_on_where_it_was_after_a_restart_that_costs_its_time() -> None:
@@ -128,17 +130,17 @@ def test_training_goes_on_where_it_was_after_a_restart_that_costs_its_time() -> 
     links = [f"p0t0-0:p0t1-{t1}" for t1 in range(4)]
     for link in links:
         lab.network.silence(link)
-    while not run.interruptions:
+    while not run.result().interruptions:
         run.poll(lab.events.now)
         lab.run(POLL_NS)
     for link in links:
         lab.network.unsilence(link)
     report = finish(lab, run)
     right(report, 8)
-    [interruption] = report["interruptions"]
-    assert 0 < interruption["operations"] < 8
-    assert report["elapsed_ns"] > cost_ns + 8 * 20 * MS
-    assert report["percentiles_ns"][50] < cost_ns, "a step itself does not take the restart's time"
+    [interruption] = report.interruptions
+    assert 0 < interruption.operations < 8
+    assert report.elapsed_ns is not None and report.elapsed_ns > cost_ns + 8 * 20 * MS
+    assert percentile(report.durations_ns, 50) < cost_ns, "a step itself does not take the restart's time"
 
 
 def test_in_training_the_slowest_rank_holds_everybody() -> None:
@@ -148,7 +150,7 @@ def test_in_training_the_slowest_rank_holds_everybody() -> None:
     lab.hosts[5].stall(for_ns=200 * MS)
     report = finish(lab, run)
     right(report, 4)
-    assert report["percentiles_ns"][99] > 150 * MS and report["percentiles_ns"][50] < 60 * MS
+    assert percentile(report.durations_ns, 99) > 150 * MS and percentile(report.durations_ns, 50) < 60 * MS
 
 
 def test_what_cannot_be_is_refused_before_anything_is_made() -> None:

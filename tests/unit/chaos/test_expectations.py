@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from testbed.chaos.expectations import EXPECTATIONS, Limit, judge
+from testbed.measure.jobs import Interruption
 from testbed.measure.judgement import Judged
 from testbed.measure.record import QpFailed, Run
 from tests.unit.measure import handmade
@@ -18,8 +19,10 @@ def judged(run: Run, name: str, limit: float) -> Judged:
 
 
 def quiet() -> Run:
-    """A run with a fault that nobody noticed."""
-    return handmade.run(faults=(fault(3, 4),))
+    """A run of flows and a job with a fault that nobody noticed."""
+    run = handmade.run(faults=(fault(3, 4),))
+    run.jobs.append(handmade.job())
+    return run
 
 
 def wrong_byte(run: Run) -> None:
@@ -84,8 +87,28 @@ def no_healing(run: Run) -> None:
     run.events += [ev_change(3.02, "ASSUMED_BAD")]
 
 
+def interrupted_job(run: Run) -> None:
+    run.jobs[0] = handmade.job(interruptions=(Interruption("h0", ns(3), "retries exhausted", 4),))
+
+
+def half_a_job(run: Run) -> None:
+    run.jobs[0] = handmade.job(operations=4)
+
+
+def slow_job(run: Run) -> None:
+    run.jobs.append(handmade.job(of_line_rate=0.5))
+
+
+def wrong_sum(run: Run) -> None:
+    run.jobs[0] = replace(run.jobs[0], bytes_wrong=3)
+
+
 MISSES: list[tuple[str, float, Callable[[Run], None], float]] = [
     ("bytes_wrong", 0, wrong_byte, 1),
+    ("bytes_wrong", 0, wrong_sum, 3),
+    ("interruptions", 0, interrupted_job, 1),
+    ("unfinished_operations", 0, half_a_job, 6),
+    ("min_busbw_fraction", 0.9, slow_job, 0.5),
     ("qp_errors", 0, failed_qp, 1),
     ("undelivered_messages", 0, missing_message, 1),
     ("min_goodput_fraction", 0.95, dip, 0.7),

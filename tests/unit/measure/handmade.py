@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agents.wire import ev as entropy
+from testbed.measure.jobs import Interruption, JobResult
 from testbed.measure.record import (
     EvChanged,
     Fault,
@@ -24,6 +25,7 @@ from testbed.measure.record import (
 from testbed.topology import clos
 from testbed.topology.labspec import LabSpec
 from testbed.topology.port_stamps import PortStamps
+from testbed.topology.sizes import payload_share
 
 PLANE_BPS = 10e6
 STOP_S = 8.0
@@ -101,6 +103,31 @@ def seen(lost: int, first_s: float, last_s: float, used_s: float, dead: bool = T
     """What the port at the near end of LINK noted: data taken from the first to the last, and its last use."""
     longest_ns = ns(used_s) - ns(first_s)
     return Seen("p1t0-0>p1t1-2", dead, PortStamps(lost, ns(first_s), ns(last_s), ns(first_s), ns(used_s), longest_ns))
+
+
+def job(of_line_rate: float = 1.0, operations: int = 10, interruptions: tuple[Interruption, ...] = ()) -> JobResult:
+    """A ring all-reduce of four ranks that was asked for ten operations, at a share of what a host can send."""
+    size, ranks = 1 << 20, 4
+    bus_bps = of_line_rate * 4 * 20e6 * payload_share()
+    took_ns = round(2 * (ranks - 1) / ranks * size * 8e9 / bus_bps)
+    times = [(ns(1) + i * took_ns, ns(1) + (i + 1) * took_ns, 1) for i in range(operations) for _ in range(ranks)]
+    counted = dict.fromkeys(("bytes_wrong", "messages_unexpected"), 0)
+    return JobResult(
+        workload=1,
+        kind="ring_allreduce",
+        ranks=ranks,
+        qps_per_pair=1,
+        message_bytes=size,
+        operations=operations,
+        wanted=10,
+        failed=False,
+        interruptions=interruptions,
+        restart_cost_ns=None,
+        times=times,
+        bytes_delivered=ranks * operations * size,
+        bytes_sent=ranks * operations * size,
+        **counted,
+    )
 
 
 def loss(sent_s: float, ev: int = EV, flow: str = "h0>h2", after_s: float = 0.05) -> PacketLost:

@@ -18,6 +18,7 @@ def summary(verdict: str = "pass", lost: int = 0, rerouted_s: float | None = Non
         "reasons": ["packets_lost_per_qp"] if verdict == "fail" else [],
         "faults": [fault],
         "flows": [{"bytes_wrong": 0}],
+        "jobs": [],
     }
 
 
