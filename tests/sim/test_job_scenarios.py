@@ -53,6 +53,11 @@ def test_sizes_run_one_after_the_other_and_the_run_ends_with_the_last(tmp_path: 
     assert "ring_allreduce" in outcome.paths["report"].read_text()
 
 
+def test_a_job_that_is_too_slow_is_missed(tmp_path: Path) -> None:
+    outcome = play(tmp_path, RING, "expect.min_busbw_fraction=95%", "workloads.0.repetitions=1")
+    assert outcome.judgement.reasons == ["min_busbw_fraction"]
+
+
 def test_a_job_that_ends_too_late_is_missed(tmp_path: Path) -> None:
     outcome = play(tmp_path, RING, "workloads.0.repetitions=400", "duration=600 ms")
     assert outcome.verdict == "fail"
