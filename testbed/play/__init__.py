@@ -113,7 +113,7 @@ def play(book: Book, inventory: str, variables: dict[str, Any], owner: str, tell
 
 def _exit_code(story: Story, code: int, artifacts: Path) -> int:
     if story.unreachable:
-        told = "; ".join(f"{one.host}: {' '.join(one.message.split())}" for one in story.unreachable)
+        told = "; ".join(dict.fromkeys(" ".join(one.message.split()) for one in story.unreachable))
         hosts = ", ".join(dict.fromkeys(one.host for one in story.unreachable))
         raise MissingError(f"cannot reach {hosts}", told, "is the machine up, and may you log in there by ssh?")
     if story.failed:

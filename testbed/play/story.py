@@ -79,7 +79,7 @@ def _done(state: State, data: Mapping[str, Any]) -> Done:
         state = "ignored"
     elif state == "ok" and result.get("changed"):
         state = "changed"
-    said = _message(result) if state in ("failed", "unreachable") else ""
+    said = _message(result) if state in ("failed", "ignored", "unreachable") else ""
     if state == "ok" and data.get("task_action", "").endswith("debug"):
         said = str(result.get("msg", ""))
     return Done(
