@@ -6,9 +6,11 @@ of the error.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -31,6 +33,7 @@ _BATCH = 128  # requests in one system call: should all of them fail, the answer
 _RECEIVE_BYTES = 1 << 20
 _TIMEOUT_S = 10
 _DUMP_TRIES = 5
+_MEMORY_TRIES, _MEMORY_PAUSE_S = 50, 0.01
 
 
 class KernelError(MrclabError):
@@ -87,15 +90,31 @@ class RtSocket:
         self._socket.close()
 
     def send(self, requests: Sequence[Request]) -> None:
-        """Send all and wait for all answers. KernelError tells the first that failed; later ones were tried too."""
-        failures: list[KernelError] = []
-        for start in range(0, len(requests), _BATCH):
-            failures += self._send_batch(requests[start : start + _BATCH])
+        """Send all and wait for all answers. KernelError tells the first that failed; later ones were tried too.
+
+        What the kernel has no memory for is asked for again after a moment: each route into a tunnel takes per-CPU
+        memory that must not wait for more, and of which the kernel keeps little at hand.
+        """
+        failures = self._send_all(requests)
+        for _ in range(_MEMORY_TRIES):
+            starved = [request for request, error in failures if error.number == errno.ENOMEM]
+            if not starved:
+                break
+            time.sleep(_MEMORY_PAUSE_S)
+            others = [failure for failure in failures if failure[1].number != errno.ENOMEM]
+            failures = others + self._send_all(starved)
         if failures:
             more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-            raise KernelError(failures[0].what + more, failures[0].number)
+            error = failures[0][1]
+            raise KernelError(error.what + more, error.number)
 
-    def _send_batch(self, requests: Sequence[Request]) -> list[KernelError]:
+    def _send_all(self, requests: Sequence[Request]) -> list[tuple[Request, KernelError]]:
+        failures: list[tuple[Request, KernelError]] = []
+        for start in range(0, len(requests), _BATCH):
+            failures += self._send_batch(requests[start : start + _BATCH])
+        return failures
+
+    def _send_batch(self, requests: Sequence[Request]) -> list[tuple[Request, KernelError]]:
         """The kernel takes them one after the other, and says by itself what failed: only the last is acknowledged."""
         stamped = [self._stamped(request, not_wanted=NLM_F_ACK) for request in requests[:-1]]
         stamped.append(self._stamped(requests[-1]))
@@ -109,7 +128,7 @@ class RtSocket:
                 request = requests[sequence - first]
                 code, words = _error(flags, message)
                 if code and code not in request.tolerated:
-                    failures.append(self._refusal(request, code, words))
+                    failures.append((request, self._refusal(request, code, words)))
                 if sequence == last:
                     return failures
 
