@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.memory import Region
+from agents.mrc.cc_profile import CcProfile
+from agents.mrc.config import MrcConfig
+from agents.mrc.profile import EvProfile
+from agents.mrc.qp import MrcQueuePair
 from agents.nic import Nic
 from agents.telemetry import DEFAULT_SAMPLE_INTERVAL_NS, Telemetry
 from agents.transport import Event, ImmediateReceived, ProbeAnswered, QpFailed, QueuePair, SendCompleted
@@ -80,6 +84,8 @@ class Agent:
         self.nic = nic
         self.telemetry = Telemetry(now, sample_interval_ns)
         self.connections: dict[int, Connection] = {}
+        self.ev_profiles: dict[int, EvProfile] = {}
+        self.cc_profiles: dict[int, CcProfile] = {}
         self._program: Program | None = None
         self._workload_ids = 0
         self._probes: dict[int, tuple[_ProbeRound, ProbeResult]] = {}
@@ -132,11 +138,31 @@ class Agent:
         for one in [one for one in self._probe_rounds if one.deadline_ns <= now]:
             self._finish(one)
 
-    def create_qp(self, peer: int, options: dict[str, Any], region_bytes: int, transport: str = "mrc") -> Connection:
-        """A queue pair to host `peer` and memory for what comes from there. Raises ValueError for bad options."""
+    def create_qp(
+        self,
+        peer: int,
+        options: dict[str, Any],
+        region_bytes: int,
+        transport: str = "mrc",
+        *,
+        ev_profile: EvProfile | None = None,
+        cc_profile: CcProfile | None = None,
+    ) -> Connection:
+        """A queue pair to host `peer` and memory for what comes from there. Raises ValueError for bad options.
+
+        The profiles are for MRC: where its EVs come from, and what controls its congestion.
+        """
+        settings = self.nic.settings(transport, **options)
         region = self.nic.register_memory(region_bytes)
         try:
-            qp = self.nic.create_qp(peer, transport=transport, options=self.nic.settings(transport, **options))
+            if isinstance(settings, MrcConfig):
+                if cc_profile is not None:
+                    settings = cc_profile.apply(settings)
+                qp: QueuePair = self.nic.create_qp(peer, options=settings, ev_profile=ev_profile)
+                if cc_profile is not None and isinstance(qp, MrcQueuePair):
+                    cc_profile.attach(qp)
+            else:
+                qp = self.nic.create_qp(peer, transport=transport, options=settings)
         except Exception:
             self.nic.memory.deregister(region.rkey)
             raise

@@ -14,7 +14,9 @@ from typing import Any, Literal, overload
 from agents.clustermapper.prober import Prober
 from agents.clustermapper.settings import Settings
 from agents.memory import MemoryTable, Region
+from agents.mrc.cc_profile import CcProfile
 from agents.mrc.config import BASE_RTT_NS, MAX_EVS, MrcConfig
+from agents.mrc.congestion.base import Fabric
 from agents.mrc.endpoint import Endpoint
 from agents.mrc.ev_set import path_of
 from agents.mrc.peer import Peer
@@ -163,6 +165,10 @@ class Nic:
     def create_ev_profile(self, profile_id: int) -> EvProfile:
         """A profile in INIT for the paths that leave this NIC's rack."""
         return EvProfile(profile_id, self.config.planes, self._uplinks(self.config.t1s_per_plane), self._rng)
+
+    def create_cc_profile(self, profile_id: int) -> CcProfile:
+        """A congestion control profile in INIT."""
+        return CcProfile(profile_id, self._defaults, Fabric(self.config.planes, self.config.payload_mtu))
 
     def _mrc_qp(self, qpn: int, peer: Peer, options: MrcConfig, profile: EvProfile | None) -> MrcQueuePair:
         return MrcQueuePair(

@@ -15,6 +15,7 @@ from agents.agent import Connection
 from agents.mrc.config import MrcConfig
 from agents.mrc.qp import MrcQueuePair
 from agents.operation import Field, Host, Operation, check_fields
+from agents.profile_operations import PROFILE_OPERATIONS, cc_profile, ev_profile
 from agents.request import Reply, RequestError
 from agents.roce.config import RoceConfig
 from agents.telemetry import counters_of
@@ -83,7 +84,12 @@ def _qp_create(host: Host, request: dict[str, Any], reply: Reply) -> None:
         raise RequestError(f"no such option of a queue pair: {', '.join(sorted(unknown))}")
     for name in options:
         _OPTIONS[transport][name].check(name, options)
-    connection = host.agent.create_qp(request["peer"], options, request["region_bytes"], transport)
+    evs, control = ev_profile(host, request["ev_profile"]), cc_profile(host, request["cc_profile"])
+    if transport != "mrc" and (evs or control):
+        raise RequestError(f"profiles are for MRC, not for {transport}")
+    connection = host.agent.create_qp(
+        request["peer"], options, request["region_bytes"], transport, ev_profile=evs, cc_profile=control
+    )
     region = connection.region
     reply.ok(
         qpn=connection.qp.qpn,
@@ -295,6 +301,8 @@ OPERATIONS: dict[str, Operation] = {
             "peer": Field(int, 0, address.MAX_HOSTS - 1),
             "transport": Field(str, default="mrc"),
             "options": Field(dict, default={}),
+            "ev_profile": Field(int, default=None),
+            "cc_profile": Field(int, default=None),
             "region_bytes": Field(int, 1, _MAX_REGION_BYTES, default=1 << 20),
         },
     ),
@@ -347,6 +355,7 @@ OPERATIONS: dict[str, Operation] = {
     "health-share": Operation(_health_share, {"t1s": Field(list)}),
     "shutdown": Operation(_shutdown, {}),
     **VERB_OPERATIONS,
+    **PROFILE_OPERATIONS,
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from agents.agent import Program
 from agents.operation import Field, Host, Operation
+from agents.profile_operations import cc_profile, ev_profile
 from agents.request import Reply, RequestError
 from agents.verbs import Access, MemoryRegion, Qp, QpState
 
@@ -89,7 +90,11 @@ def _modify_qp(host: Host, request: dict[str, Any], reply: Reply) -> None:
     wrong = [name for name, value in request["attributes"].items() if type(value) is not int]
     if wrong:
         raise RequestError(f"attributes have to be whole numbers, and {', '.join(wrong)} is none")
-    qp.modify(states[request["state"]], **request["attributes"])
+    attributes = dict(request["attributes"])
+    for name, find in (("ev_profile", ev_profile), ("cc_profile", cc_profile)):
+        if name in attributes:  # by number
+            attributes[name] = find(host, attributes[name])
+    qp.modify(states[request["state"]], **attributes)
     reply.ok(sq_psn=qp.sq_psn)
 
 

@@ -24,6 +24,7 @@ from enum import Enum, IntFlag
 from typing import Any, NamedTuple
 
 from agents.memory import Region
+from agents.mrc.cc_profile import CcProfile
 from agents.mrc.profile import EvProfile
 from agents.mrc.qp import MrcQueuePair
 from agents.nic import Nic
@@ -148,7 +149,7 @@ _STEPS: dict[QpState, tuple[set[QpState], set[str]]] = {
     QpState.ERR: (set(QpState), set()),
     QpState.RESET: (set(QpState), set()),
 }
-_OPTIONAL = {QpState.INIT: {"ev_profile", "sq_psn", "max_wimm", "retry_cnt", "retry_cnt_exp", "mpr"}}
+_OPTIONAL = {QpState.INIT: {"ev_profile", "cc_profile", "sq_psn", "max_wimm", "retry_cnt", "retry_cnt_exp", "mpr"}}
 _SETTING = {"retry_cnt": "linear_retries", "retry_cnt_exp": "exponential_retries", "sq_psn": "start_psn"}
 
 
@@ -242,12 +243,17 @@ class Qp:
     def _connect(self, attributes: dict[str, Any]) -> None:
         nic, given = self._device.nic, dict(self._given)
         profile: EvProfile | None = given.pop("ev_profile", None)
+        cc_profile: CcProfile | None = given.pop("cc_profile", None)
         settings = {_SETTING.get(name, name): value for name, value in given.items()} | {"start_psn": self.sq_psn}
         try:
             options = nic.transport_config(**settings)
+            if cc_profile is not None:
+                options = cc_profile.apply(options)
             inner = nic.create_qp(attributes["peer_host"], options=options, qpn=self.qp_num, ev_profile=profile)
         except ValueError as error:
             raise VerbsError("EINVAL", str(error)) from error
+        if cc_profile is not None:
+            cc_profile.attach(inner)
         inner.connect(attributes["dest_qp_num"], attributes["rq_psn"])
         self._inner = inner
         self._given |= attributes

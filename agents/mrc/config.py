@@ -64,6 +64,12 @@ class MrcConfig:
             "overtaken_threshold",
             "probes_to_restore",
             "max_wimm",
+            "probe_interval_ns",
+            "probe_timeout_ns",
+            "port_update_interval_ns",
+            "initial_rtt_ns",
+            "rto_min_ns",
+            "tick_ns",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it has to be at least 1")

@@ -121,6 +121,17 @@ _STEPS = {
 }
 
 
+def check_step(before: ProfileState, after: ProfileState, *, changed: bool, users: list[int]) -> None:
+    """Raises ProfileError when a profile cannot go that way, or cannot be `changed` on it."""
+    if after is not before and (before, after) not in _STEPS:
+        raise ProfileError("EINVAL", f"a profile does not go from {before.value} to {after.value}")
+    if before is ProfileState.ONLINE:
+        if changed:
+            raise ProfileError("EINVAL", "a profile that is ONLINE cannot be changed")
+        if after is ProfileState.OFFLINE and users:
+            raise ProfileError("EBUSY", f"{len(users)} queue pairs use this profile")
+
+
 class EvProfile:
     """One profile of a NIC with `planes` planes and `uplinks` paths in each."""
 
@@ -158,14 +169,8 @@ class EvProfile:
     ) -> None:
         """Change what is given, and then the state. Nothing changes when ProfileError is raised."""
         target = self.state if state is None else state
-        if target is not self.state and (self.state, target) not in _STEPS:
-            raise ProfileError("EINVAL", f"a profile does not go from {self.state.value} to {target.value}")
         changes = (mode, count, min_active, event_mask, fields)
-        if self.state is ProfileState.ONLINE:
-            if any(change is not None for change in changes):
-                raise ProfileError("EINVAL", "a profile that is ONLINE cannot be changed")
-            if target is ProfileState.OFFLINE and self._queue_pairs:
-                raise ProfileError("EBUSY", f"{len(self._queue_pairs)} queue pairs use this profile")
+        check_step(self.state, target, changed=any(one is not None for one in changes), users=self.users)
         if target is ProfileState.INIT and self.state is ProfileState.OFFLINE:
             self._forget()
             return
@@ -234,6 +239,11 @@ class EvProfile:
         return [self._events.popleft() for _ in range(min(limit, len(self._events)))]
 
     # The queue pairs
+
+    @property
+    def users(self) -> list[int]:
+        """Numbers of the queue pairs that use it."""
+        return [queue_pair.qpn for queue_pair in self._queue_pairs]
 
     def choose(self, uplinks: int) -> tuple[list[list[int]], int]:
         """(EVs by plane, turns per plane) for a queue pair to a host that `uplinks` paths per plane lead to."""

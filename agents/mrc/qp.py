@@ -64,6 +64,7 @@ class MrcQueuePair(QueuePair):
         self.peer = peer
         self.start_psn = rng.randrange(psn.MODULUS) if config.start_psn is None else config.start_psn
         self.counters = QpCounters()
+        self.closed = False
         self.refused: Counter[str] = Counter()  # packets not taken, by reason
         self._endpoint = endpoint
         self._rng = rng
@@ -108,7 +109,8 @@ class MrcQueuePair(QueuePair):
         self._responder.connect(remote_psn)
 
     def close(self) -> None:
-        """The queue pair is no more: its EV profile may change."""
+        """The queue pair is no more: its profiles may change."""
+        self.closed = True
         if self._profile is not None:
             self._profile.detach(self)
 

@@ -43,8 +43,3 @@ def value(packet: Buffer, *more: Buffer) -> int:
     for buffer in more:
         crc = crc32(buffer, crc)
     return crc
-
-
-def compute(packet: Buffer, *more: Buffer) -> bytes:
-    """As `value`, as the four bytes of the wire."""
-    return value(packet, *more).to_bytes(ICRC_BYTES, "little")

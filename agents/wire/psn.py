@@ -22,16 +22,6 @@ def distance(start: int, end: int) -> int:
     return ((end - start + _HALF) & MASK) - _HALF
 
 
-def precedes(first: int, second: int) -> bool:
-    """Whether `first` comes before `second`."""
-    return distance(second, first) < 0
-
-
-def in_window(psn: int, start: int, size: int) -> bool:
-    """Whether `psn` is one of the `size` PSNs from `start` on."""
-    return (psn - start) & MASK < size
-
-
 def unwrap(psn: int, near: int) -> int:
     """The unbounded integer that is `psn` modulo 2^24 and nearest to the unbounded integer `near`."""
     return near + distance(near, psn)

@@ -118,9 +118,7 @@ def load(path: Path) -> dict[str, Any]:
         raise InputError("not JSON", "give a file that `mrclab bench --json` wrote", file=path, line=line) from error
     benches = content.get("benches") if isinstance(content, dict) else None
     if not isinstance(benches, dict) or not all(_is_result(one) for one in benches.values()):
-        raise InputError(
-            "not the result of a bench", "give a file that `mrclab bench --json` wrote", file=path, line=1
-        )
+        raise InputError("not the result of a bench", "give a file that `mrclab bench --json` wrote", file=path, line=1)
     return benches
 
 

@@ -51,7 +51,7 @@ class RemoteQp:
         self._call = call
 
     def modify(self, state: QpState, **attributes: int) -> None:
-        """As `agents.verbs.Qp.modify`; attributes are whole numbers, so an EV profile cannot be given."""
+        """As `agents.verbs.Qp.modify`; attributes are whole numbers, profiles by theirs."""
         answer = self._call("verbs-modify-qp", qp_num=self.qp_num, state=state.value, attributes=attributes)
         self.sq_psn = answer["sq_psn"]
 

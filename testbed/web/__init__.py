@@ -10,4 +10,3 @@ NEEDED = ("starlette", "uvicorn")  # the extra `web`; the terminal's view needs 
 def available() -> bool:
     """Can a page be served here?"""
     return all(find_spec(name) is not None for name in NEEDED)
-

@@ -32,6 +32,7 @@ Some choices are ours, the last two from 7:1 incasts in virtual time at real rat
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -39,7 +40,6 @@ from agents.mrc.config import MrcConfig
 from agents.mrc.congestion.base import CongestionControl, Fabric
 
 _REFERENCE_BDP_BYTES = 150_000
-_REFERENCE_RTT_NS = 12_000
 _CLEAR_SHARE = 1 / 12  # of the base round trip: a delay below it counts as none (htsim: 1 us of 12)
 _PENALTY_SHIFT = 7  # rcv_cwnd_pen counts 128ths
 
@@ -74,6 +74,12 @@ class NsccProfile:
         if unknown:
             raise ValueError(f"NSCC has no setting {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}")
         given: dict[str, Any] = dict(config.congestion_settings)
+        for name, value in given.items():
+            if not (isinstance(value, int | float) and math.isfinite(value)) and (name, value) != (
+                "qa_threshold",
+                None,
+            ):
+                raise ValueError(f"NSCC: {name} has to be a number, not {value!r:.80}")
         mtu = fabric.mtu_bytes
         bdp = fabric.planes * config.plane_bdp_bytes
         base_rtt = given.get("base_rtt", config.initial_rtt_ns)

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from agents.wire import address, dscp, ev, frame
+from agents.wire import address, dscp, ev, frame, icrc
 from agents.wire.headers import (
     EndpointRequest,
     EndpointResponse,
@@ -25,6 +25,11 @@ def path(**changes: Any) -> frame.PathTemplate:
     """The path of plane 2 over T1 3, with `changes`."""
     fields: dict[str, Any] = {"src": SRC, "dst": DST, "usids": USIDS, "ev": EV}
     return frame.PathTemplate(**fields | changes)
+
+
+def icrc_bytes(inner: icrc.Buffer, *more: icrc.Buffer) -> bytes:
+    """The ICRC as it goes on the wire."""
+    return icrc.value(inner, *more).to_bytes(icrc.ICRC_BYTES, "little")
 
 
 def write_bytes(over: frame.PathTemplate | None = None, **changes: Any) -> bytes:

@@ -11,10 +11,10 @@ from scapy.contrib.roce import BTH
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 
-from agents.wire import address, dscp, ev, frame, headers, icrc, packet
+from agents.wire import address, dscp, ev, frame, headers, packet
 from agents.wire.headers import Opcode
 from agents.wire.packet import WireError, parse
-from tests.unit.wire.packets import DST, EV, SRC, USIDS, bits, bodies, path, write_bytes
+from tests.unit.wire.packets import DST, EV, SRC, USIDS, bits, bodies, icrc_bytes, path, write_bytes
 
 BODY_AT, ICRC_BYTES = 100, 4
 OPCODE_OF = {kind: opcode for opcode, kind in headers.CONTROL_BODIES.items()}
@@ -166,7 +166,7 @@ def resealed(data: bytes, at: int, value: int) -> bytes:
     """With one byte changed and the ICRC made right again."""
     changed = bytearray(data)
     changed[at] = value
-    changed[-ICRC_BYTES:] = icrc.compute(memoryview(changed)[40:-ICRC_BYTES])
+    changed[-ICRC_BYTES:] = icrc_bytes(memoryview(changed)[40:-ICRC_BYTES])
     return bytes(changed)
 
 
