@@ -87,7 +87,7 @@ def play(book: Book, inventory: str, variables: dict[str, Any], owner: str, tell
 
         def stopped() -> bool:
             if stop.signal_name:
-                processes.end(home)
+                processes.end_descendants()
             return bool(stop.signal_name)
 
         ran = ansible_runner.run(
@@ -140,7 +140,7 @@ def _variables() -> dict[str, Any]:
 def _environment(home: Path) -> dict[str, str]:
     return {
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
-        processes.MARK: str(home),
+        "ANSIBLE_HOME": str(home),
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(home / processes.CONNECTIONS),
         "ANSIBLE_CONFIG": str(library.folder("playbooks") / "ansible.cfg"),
         "ANSIBLE_HOST_KEY_CHECKING": "True",  # ansible-runner would switch it off
@@ -169,11 +169,10 @@ def held(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _home() -> Iterator[Path]:
-    """Ansible's home for one play; with it go its connections and whatever still runs for it."""
+    """Ansible's home for one play; with it go its connections."""
     home = Path(tempfile.mkdtemp(prefix="mrclab-play-"))
     try:
         yield home
     finally:
         processes.close_connections(home)
-        processes.end(home)
         shutil.rmtree(home, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""The processes of a play, by the mark in their environment: so that none outlives it, and nobody else's is touched.
+"""The processes of a play: so that none outlives one that was interrupted, and nobody else's is touched.
 
-Ansible's workers leave their parent's session, and its ssh connections stay for a minute, so that neither a process
-group nor a parent tells whose they are. A play's own ANSIBLE_HOME, which they all inherit, does.
+Ansible's workers leave their parent's session, so that no process group tells whose they are; descent does, as long
+as the parents live. What has left the family on purpose (the agents of a lab that the play brought up) stays.
 """
 
 from __future__ import annotations
@@ -12,35 +12,40 @@ import subprocess
 import time
 from pathlib import Path
 
-MARK = "ANSIBLE_HOME"
-CONNECTIONS = "cp"  # folder in it
+CONNECTIONS = "cp"  # folder of Ansible's ssh connections in its home
 _PROC = Path("/proc")
 _POLL_S = 0.05
 _PATIENCE_S = 5.0
+_PARENT, _STARTED = 1, 19  # fields of /proc/PID/stat behind the name
+
+Process = tuple[int, int]  # pid and when it started, since pids are used again
 
 
-def marked(home: Path) -> list[int]:
-    """Processes that work for the play whose ANSIBLE_HOME this is; none where there is no /proc."""
-    mark = f"{MARK}={home}".encode()
-    found = []
-    for path in _PROC.glob("[0-9]*/environ"):
-        try:
-            words = path.read_bytes().split(b"\0")
-        except OSError:  # gone, or another user's
-            continue
-        pid = int(path.parent.name)
-        if mark in words and pid != os.getpid():
-            found.append(pid)
+def descendants(ancestor: int) -> list[Process]:
+    """All processes that descend from one; none where there is no /proc."""
+    children: dict[int, list[Process]] = {}
+    for path in _PROC.glob("[0-9]*"):
+        fields = _stat(int(path.name))
+        if fields:
+            children.setdefault(int(fields[_PARENT]), []).append((int(path.name), int(fields[_STARTED])))
+    found: list[Process] = []
+    parents = [ancestor]
+    while parents:
+        young = children.get(parents.pop(), [])
+        found += young
+        parents += [pid for pid, _ in young]
     return found
 
 
-def end(home: Path) -> None:
-    """End all of them: as Ctrl-C does, then as `kill` does, then for good."""
+def end_descendants() -> None:
+    """End all descendants of this process: as Ctrl-C does, then as `kill` does, then for good."""
+    family = descendants(os.getpid())
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        for pid in marked(home):
-            _signal(pid, number)
+        family = list(dict.fromkeys([*family, *descendants(os.getpid())]))
+        for process in family:
+            _signal(process, number)
         deadline = time.monotonic() + _PATIENCE_S
-        while marked(home):
+        while any(map(_alive, family)):
             if time.monotonic() > deadline:
                 break
             time.sleep(_POLL_S)
@@ -55,8 +60,23 @@ def close_connections(home: Path) -> None:
         subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
 
 
-def _signal(pid: int, number: signal.Signals) -> None:
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat behind the name, which may hold anything; none when it is gone."""
     try:
-        os.kill(pid, number)
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _alive(process: Process) -> bool:
+    pid, started = process
+    fields = _stat(pid)
+    return bool(fields) and int(fields[_STARTED]) == started and fields[0] != "Z"
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    try:
+        if _alive(process):
+            os.kill(process[0], number)
     except (ProcessLookupError, PermissionError):
         return

@@ -171,16 +171,29 @@ def test_an_interrupted_play_leaves_nothing(
     with subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as playing:
         home = wait_for(lambda: next(iter((tmp_path / "tmp").glob("mrclab-play-*")), None))
         if when == "during":
-            wait_for(lambda: sleeping(home))
+            wait_for(lambda: sleeping(playing.pid))
+        family = processes.descendants(playing.pid)
         playing.send_signal(number)
         _, words = playing.communicate(timeout=WITHIN_S)
     assert playing.returncode == 130
     assert words.strip().splitlines()[-1] == "mrclab: interrupted"
-    assert processes.marked(home) == [] and not home.exists()
+    assert when == "before" or family
+    assert not home.exists() and not any(map(alive, family))
 
 
-def sleeping(home: Path) -> bool:
-    return any(b"81.25" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes.marked(home))
+def sleeping(playing: int) -> bool:
+    return any(b"81.25" in command_line(pid) for pid, _ in processes.descendants(playing))
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def alive(process: processes.Process) -> bool:
+    return command_line(process[0]) != b""
 
 
 def wait_for(value: Callable[[], Any]) -> Any:
