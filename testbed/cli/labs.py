@@ -92,10 +92,13 @@ def _dry_run(lab: str, as_json: bool) -> None:
     from dataclasses import asdict
 
     from testbed.fabric import plan
+    from testbed.lab.lifecycle import refuse_what_only_sim_has
     from testbed.topology import clos
     from testbed.topology.labfile import load_lab
 
-    desired = plan.build(clos.build(load_lab(lab)))
+    spec = load_lab(lab)
+    refuse_what_only_sim_has(spec)
+    desired = plan.build(clos.build(spec))
 
     def render() -> None:
         for node in desired.nodes.values():

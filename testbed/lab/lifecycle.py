@@ -134,6 +134,7 @@ def up(spec: LabSpec, source_file: str | Path, progress: Progress = _silent) -> 
     MissingError when the machine lacks something, MrclabError when the kernel is not as planned. After an error nothing
     of the lab is left.
     """
+    refuse_what_only_sim_has(spec)
     source = str(Path(source_file).resolve())
     with lock.exclusive(spec.name, "mrclab up"):
         found = state.load(spec.name)
@@ -160,6 +161,15 @@ def up(spec: LabSpec, source_file: str | Path, progress: Progress = _silent) -> 
                 if isinstance(error, OSError):
                     raise MrclabError(f"lab {spec.name} could not be built: {error}") from error
                 raise
+
+
+def refuse_what_only_sim_has(spec: LabSpec) -> None:
+    """Raises InputError for what a lab file may ask for in virtual time only."""
+    if spec.queue.pfc:
+        raise InputError(
+            f"lab {spec.name} asks for PFC, and the kernel's ports cannot pause each other",
+            "use mrclab sim, or leave queue.pfc out",
+        )
 
 
 def _already_up(found: LabState, spec: LabSpec, source: str) -> UpResult:

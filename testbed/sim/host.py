@@ -154,12 +154,10 @@ class SimHost:
         port = datagram.port
         if not datagram.control:
             size_bytes = len(data) + ETHERNET_HEADER_BYTES
-            room_ns = self._uplinks[port].room_at_ns(size_bytes, PORT_QUEUE_BYTES)
-            if room_ns > self._events.now:
+            if not self._uplinks[port].when_room(size_bytes, PORT_QUEUE_BYTES, self._space, port):
                 assert port not in self._kept, "a datagram for a port that is not ready"
                 self._kept[port] = datagram
                 self.nic.set_port_ready(port, False)
-                self._events.at(room_ns, self._space, port)
                 return
         self._network.send(self.host, port, data)
 

@@ -99,6 +99,14 @@ class Link:
         others_bytes = max(0, limit_bytes - size_bytes)
         return self._free_ns - others_bytes * _NS_BITS // self.port.rate_bps
 
+    def when_room(self, size_bytes: int, limit_bytes: int, action: Callable[..., None], *arguments: object) -> bool:
+        """Whether a packet of this size fits into `limit_bytes` of queue now; if not, `action` is done when it does."""
+        room_ns = self.room_at_ns(size_bytes, limit_bytes)
+        if room_ns <= self._events.now:
+            return True
+        self._events.at(room_ns, action, *arguments)
+        return False
+
     def send(self, packet: SimPacket) -> None:
         """Put a packet into its queue, or drop it."""
         if self._cut:
@@ -111,6 +119,10 @@ class Link:
             if fate:
                 self.counts[fate] += 1
                 return
+        self._enqueue(packet)
+
+    def _enqueue(self, packet: SimPacket) -> None:
+        """Put it into the queue, unless that is full, and decide when it leaves."""
         port, now = self.port, self._events.now
         rate_bps = port.rate_bps
         free_ns = self._free_ns

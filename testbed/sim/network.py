@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from random import Random
+from typing import cast
 
 from agents.wire import address, ev
 from agents.wire.address import Kind
 from testbed.sim.events import EventList
 from testbed.sim.link import CableSpec, Link
+from testbed.sim.lossless import LosslessLink, Pfc
 from testbed.sim.packet import Path, SimPacket, destination_usids, path_key
 from testbed.topology import clos as clos_model
 from testbed.topology.clos import Clos, Port
@@ -52,20 +55,27 @@ class SimNetwork:
         self.crossed: Counter[tuple[int, int | None]] = Counter()
         self.last_write_ns: dict[tuple[int, int, int | None], int] = {}  # (host, plane, T1) -> when
         self._links: dict[tuple[str, str], Link] = {}  # (from node, to node)
+        self._link: Callable[..., Link] = Link
         self._nics: dict[str, _Nic] = {}
         self._paths: dict[tuple[int, int, bytes, int, int], tuple[Path, int | None]] = {}
+        queue = clos.spec.queue
+        if queue.pfc:
+            self._link = partial(LosslessLink, pfc=Pfc(queue.xoff, queue.xon))
         for link in clos.links.values():
             for port in link.ends():
                 far = clos.peer(port, link).node
                 settings = planned(clos, port, link)
                 first_hop = clos.nodes[port.node].kind == "host"
-                self._links[port.node, far] = Link(
+                self._links[port.node, far] = self._link(
                     settings if first_hop else replace(settings, loss=loss),
                     CableSpec(delay_ns=cable.delay_ns) if first_hop else cable,
                     events,
                     rng,
                     self._arrived,
                 )
+        for (near, far_end), one in self._links.items():
+            if isinstance(one, LosslessLink):
+                one.reverse = cast(LosslessLink, self._links[far_end, near])
 
     # -- hosts ---------------------------------------------------------------------------------------------------
 

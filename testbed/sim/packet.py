@@ -59,7 +59,10 @@ class SimPacket:
     `writes`: it is a WRITE; `probes`: it probes a path.
     """
 
-    __slots__ = ("at", "control", "data", "dscp", "ect", "ev", "life", "marked", "path", "probes", "size", "writes")
+    __slots__ = (
+        *("at", "control", "data", "dscp", "ect", "ev", "ingress"),
+        *("life", "marked", "path", "probes", "size", "writes"),
+    )
 
     def __init__(self, data: bytes, path: Path) -> None:
         word = _WORD.unpack_from(data)[0]
@@ -68,6 +71,7 @@ class SimPacket:
         self.path = path
         self.at = 0
         self.life = 0  # of the link that it is on
+        self.ingress: Any = None  # the link that it came in on, where that counts (`lossless`)
         self.size = len(data) + ETHERNET_HEADER_BYTES
         self.dscp = word >> _DSCP_SHIFT & 0x3F
         self.control = self.dscp in _CONTROL_CLASSES

@@ -21,6 +21,8 @@ MAX_NAME_LENGTH = 15  # the kernel's limit for interface names; every name of a 
 NAME_PATTERN = "^[a-z][a-z0-9-]*$"
 MIN_QUEUE_PACKETS = 2
 MAX_QUEUE_BYTES = 1 << 30
+CABLE_NS = 1_000  # a switch and 100 m of fibre
+NS_BITS = 8 * 10**9  # ns a byte takes at 1 bit/s
 
 MIN_RATE_BPS = 100_000  # one packet of 4 KB takes 0.34 s: slower than that, a run shows nothing
 MAX_EMULATED_BPS = 100_000_000_000
@@ -74,6 +76,11 @@ class Queue(_Section):
     pmax: Fraction = Field(default=1.0, description="fraction that is marked just below kmax, rising from 0 at kmin")
     trimming: bool = Field(default=True, description="switches cut the payload off data that finds trim_at bytes")
     trim_at: SizeBytes = Field(default="256 KB", description="queue that data may fill before it is trimmed")  # type: ignore[assignment]
+    pfc: bool = Field(
+        default=False, description="switches pause who sends them data before it would be dropped (mrclab sim only)"
+    )
+    xoff: SizeBytes = Field(default="128 KB", description="pfc: a switch pauses a link of whose data it holds more")  # type: ignore[assignment]
+    xon: SizeBytes = Field(default="96 KB", description="pfc: and lets it go on when it holds so little")  # type: ignore[assignment]
 
 
 class Delay(_Section):
@@ -208,6 +215,7 @@ class LabSpec(_Section):
             [
                 *_wiring_problems(self),
                 *_queue_problems(self),
+                *_pfc_problems(self),
                 *_delay_problems(self),
                 *_routing_problems(self),
                 *transport,
@@ -293,6 +301,32 @@ def _queue_problems(spec: LabSpec) -> Iterator[Problem]:
             f"data would be dropped at {format_size(queue.size)} (size) before it is trimmed",
             f"write {format_size(queue.size)} or less",
         )
+
+
+def _pfc_problems(spec: LabSpec) -> Iterator[Problem]:
+    queue = spec.queue
+    if not queue.pfc:
+        return
+    if not MIN_QUEUE_PACKETS * spec.mtu <= queue.xoff:
+        yield Problem(("queue", "xoff"), f"{format_size(queue.xoff)} holds no two packets", "write 128 KB, say")
+    if queue.xon > queue.xoff:
+        yield Problem(("queue", "xon"), f"xon is above xoff, {format_size(queue.xoff)}", "write less than xoff")
+    # One queue may hold what all other ports of its switch sent, each up to XOFF and what comes before the pause acts.
+    ports = max(spec.hosts_per_t0 + spec.t1s_per_plane, spec.t0_groups) - 1
+    worst_bytes = ports * (queue.xoff + pause_headroom_bytes(spec))
+    if worst_bytes > queue.size:
+        yield Problem(
+            ("queue", "pfc"),
+            f"{ports} ports can bring {format_size(worst_bytes)} into one queue before they are all paused, and a port "
+            f"holds {format_size(queue.size)}",
+            "write a larger size, or a smaller xoff",
+        )
+
+
+def pause_headroom_bytes(spec: LabSpec) -> int:
+    """What still comes in on a link after a pause was due: a packet each way at its end, and what the cable holds."""
+    on_the_cable = 2 * CABLE_NS * max(spec.stands_for.host, spec.stands_for.fabric) // NS_BITS
+    return 3 * (spec.mtu + ETHERNET_HEADER_BYTES) + on_the_cable
 
 
 def _delay_problems(spec: LabSpec) -> Iterator[Problem]:
