@@ -53,10 +53,15 @@ def _namespace_fds(plan: FabricPlan) -> Iterator[dict[str, int]]:
 
 
 def configure(plan: FabricPlan, kernel: Kernel, programs: Programs, progress: Progress) -> None:
-    """The port map, then on every node queues, devices up, neighbours, addresses, routes and SIDs."""
-    for done, node in enumerate(plan.nodes.values(), start=1):
+    """Queues and the port map on all nodes; then programs, devices up, neighbours, addresses, routes and SIDs.
+
+    In two rounds, because a program that follows its hook at once has to wait until all CPUs have seen the hook.
+    """
+    for node in plan.nodes.values():
         set_ports(node, programs.ports)
-        kernel[node.node].send([*queue_requests(node, programs.fds), *node_requests(node)])
+        kernel[node.node].send(queue_requests(node))
+    for done, node in enumerate(plan.nodes.values(), start=1):
+        kernel[node.node].send([*program_requests(node, programs.fds), *node_requests(node)])
         progress(done, len(plan.nodes))
 
 
@@ -67,33 +72,41 @@ def set_ports(node: NodePlan, ports: PortMap) -> None:
         ports.set(index[item.device], item)
 
 
-def queue_requests(
-    node: NodePlan, program_fds: Mapping[str, int], devices: Container[str] | None = None
-) -> list[Request]:
-    """The qdiscs, classes and programs of a node; HTB's root comes before its classes, these before their leaves.
+def queue_requests(node: NodePlan, devices: Container[str] | None = None) -> list[Request]:
+    """The qdiscs and classes of a node; HTB's root comes before its classes, these before their leaves.
 
-    `program_fds`: what to attach the programs by, by name. The port map has to be set before. For all devices, or some.
+    For all devices, or some.
     """
     index = {device: ifindex for device, ifindex in _ifindexes(node).items() if devices is None or device in devices}
     qdiscs = [item for item in node.qdiscs if item.device in index]
     roots = [item for item in qdiscs if item.kind in ("htb", "clsact")]
     leaves = [item for item in qdiscs if item.kind in ("bfifo", "netem")]
     classes = [item for item in node.classes if item.device in index]
-    filters = [item for item in node.filters if item.device in index]
     return [
         *(messages.qdisc(item, index[item.device]) for item in roots),
         *(messages.htb_class(item, index[item.device]) for item in classes),
         *(messages.qdisc(item, index[item.device]) for item in leaves),
-        *(messages.program_filter(item, index[item.device], program_fds[item.program]) for item in filters),
+    ]
+
+
+def program_requests(
+    node: NodePlan, program_fds: Mapping[str, int], devices: Container[str] | None = None
+) -> list[Request]:
+    """The programs of a node. `program_fds`: what to attach them by, by name. The port map has to be set before."""
+    index = _ifindexes(node)
+    return [
+        messages.program_filter(item, index[item.device], program_fds[item.program])
+        for item in node.filters
+        if devices is None or item.device in devices
     ]
 
 
 def queues_anew(node: NodePlan, program_fds: Mapping[str, int], devices: Collection[str]) -> list[Request]:
-    """The same for some devices whatever hangs at them now, with which goes what waits there."""
+    """Both for some devices whatever hangs at them now, with which goes what waits there."""
     index = _ifindexes(node)
     roots = {(item.device, item.parent) for item in node.qdiscs if item.kind in ("htb", "clsact")}
     gone = [messages.no_qdisc(parent, device, index[device]) for device, parent in roots if device in devices]
-    return [*gone, *queue_requests(node, program_fds, devices)]
+    return [*gone, *queue_requests(node, devices), *program_requests(node, program_fds, devices)]
 
 
 def node_requests(node: NodePlan, devices: Iterable[str] | None = None) -> list[Request]:
