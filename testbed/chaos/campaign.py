@@ -12,9 +12,10 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from testbed.topology.labspec import LabSpec
 
 JSON_FILE, PAGE_FILE = "campaign.json", "campaign.html"
 _IDENTITY_FILE = "of.json"
+_LOOK_EVERY_S = 0.3
 _SCRATCH_PREFIX = "mrclab-campaign-"
 
 Progress = Callable[[int, int], None]  # (runs done, of how many)
@@ -84,11 +86,16 @@ def in_virtual_time(
 
         def made() -> Iterator[tuple[int, Summary]]:
             waiting = {pool.submit(one, seed): seed for seed in _missing(out_dir, seeds)}
-            for future in as_completed(waiting):
+            pending = set(waiting)
+            while pending:
+                done, pending = wait(pending, timeout=_LOOK_EVERY_S, return_when=FIRST_COMPLETED)
                 if wish.signal_name:
                     pool.shutdown(wait=False, cancel_futures=True)
+                    for worker in active_children():
+                        worker.terminate()  # ends its run early, as a signal from the terminal has done already
                     return
-                yield waiting[future], future.result()
+                for future in done:
+                    yield waiting[future], future.result()
 
         return _gather(scenario, seeds, out_dir, where, repeat, progress, made(), wish)
 
@@ -100,7 +107,11 @@ def _simulated(scenario: Scenario, spec: LabSpec, real_rates: bool, seed: int) -
 
 def _begin(scenario: Scenario, spec: LabSpec, runs: int, out_dir: Path, where: str) -> list[int]:
     """Make the folder, or see that it is of this campaign; the seeds. Raises InputError when it is of another."""
-    text = scenario.model_dump_json(exclude={"seed"}) + spec.model_dump_json() + where
+    text = "".join([
+        scenario.model_dump_json(exclude={"seed"}, exclude_none=True),
+        spec.model_dump_json(exclude_none=True),
+        where,
+    ])  # fmt: skip
     identity = {"scenario": scenario.name, "where": where, "sha256": hashlib.sha256(text.encode()).hexdigest()}
     out_dir.mkdir(parents=True, exist_ok=True)
     path = out_dir / _IDENTITY_FILE

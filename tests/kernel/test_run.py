@@ -336,3 +336,16 @@ def test_an_agent_that_is_killed_takes_its_flows_with_it_and_the_run_says_so(
     assert value_of(result, "bytes_wrong") == 0
     delivered = {(flow["src"], flow["dst"]): flow["bytes_delivered"] for flow in result.summary["flows"]}
     assert delivered["h1", "h3"] > 0 and delivered["h3", "h1"] > 0
+
+
+def test_bytes_that_a_link_spoils_behind_the_icrcs_back_are_found(
+    lab: RunningLab, untouched: None, tmp_path: Path
+) -> None:
+    path = scenario_file(tmp_path)
+    fault = f'{{kind: corrupt-unseen, target: "{FABRIC_LINK}", at: 1 s, for: 500 ms, share: 20%}}'
+    path.write_text(path.read_text().replace("expect:", f"faults:\n  - {fault}\nexpect:"))
+    result = run_scenario(load_scenario(path), lab, tmp_path / "out", report=False)
+    assert (result.verdict, result.exit_code) == ("fail", 1), "no slowness of the machine excuses a wrong byte"
+    assert "bytes_wrong" in result.judgement.reasons
+    assert value_of(result, "bytes_wrong") >= 5  # a packet has five
+    assert value_of(result, "undelivered_messages") == 0
