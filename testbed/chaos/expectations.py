@@ -178,15 +178,19 @@ def _unused(view: View) -> Measured:
 
 
 def _healthy_retired(view: View) -> Measured:
-    """EVs of which no link was touched by any fault so far (a late loss may be of one that has ended)."""
-    run, retired, healthy = view.run, 0, 0
-    for change in run.ev_changes():
-        if change.new in GOOD_STATES or change.old not in GOOD_STATES:
-            continue
-        retired += 1
-        path = run.path_of(change.flow, change.ev)
-        healthy += not any(fault.since_ns <= change.t_ns and not path.isdisjoint(fault.links) for fault in run.faults)
-    return healthy, retired
+    """EVs and planes of which no link was touched by any fault so far (a late loss may be of one that has ended)."""
+    run = view.run
+    retired = [
+        (change.t_ns, run.path_of(change.flow, change.ev))
+        for change in run.ev_changes()
+        if change.new not in GOOD_STATES and change.old in GOOD_STATES
+    ]
+    retired += [(change.t_ns, frozenset({run.nic_link_of(change)})) for change in run.port_changes() if not change.up]
+    healthy = sum(
+        not any(fault.since_ns <= t_ns and not links.isdisjoint(fault.links) for fault in run.faults)
+        for t_ns, links in retired
+    )
+    return healthy, len(retired)
 
 
 EXPECTATIONS = {
@@ -321,7 +325,7 @@ EXPECTATIONS = {
         ),
         Expectation(
             "healthy_evs_retired",
-            "EVs taken out of use though no fault had touched their path, at most",
+            "EVs taken out of use, and planes given up, though no fault had touched them, at most",
             "count",
             "at_most",
             _healthy_retired,

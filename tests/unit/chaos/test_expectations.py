@@ -10,7 +10,7 @@ from testbed.measure.jobs import Interruption
 from testbed.measure.judgement import Judged
 from testbed.measure.record import QpFailed, Run
 from tests.unit.measure import handmade
-from tests.unit.measure.handmade import PLANE_BPS, ev_change, fault, loss, ns
+from tests.unit.measure.handmade import PLANE_BPS, ev_change, fault, loss, ns, port_change
 
 
 def judged(run: Run, name: str, limit: float) -> Judged:
@@ -74,6 +74,10 @@ def healthy_ev_retired(run: Run) -> None:
     run.events += [ev_change(3.02, "ASSUMED_BAD", ev=handmade.OTHER_EV)]
 
 
+def healthy_plane_given_up(run: Run) -> None:
+    run.events += [port_change(3.02, False)]
+
+
 def slow_healing(run: Run) -> None:
     run.events += [ev_change(3.02, "ASSUMED_BAD"), ev_change(4.5, "GOOD")]
 
@@ -122,6 +126,7 @@ MISSES: list[tuple[str, float, Callable[[Run], None], float]] = [
     ("recovery_within", 400e6, stall, 500e6),
     ("recovery_within", 400e6, lasting_stall, float("inf")),
     ("healthy_evs_retired", 0, healthy_ev_retired, 1),
+    ("healthy_evs_retired", 0, healthy_plane_given_up, 1),
     ("evs_restored_within", 400e6, slow_healing, 500e6),
     ("evs_restored_within", 400e6, no_healing, float("inf")),
     ("unused_within_round_trips", 3, dead_path_in_use, 4),
