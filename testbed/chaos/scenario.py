@@ -35,8 +35,8 @@ MAX_SEED = (1 << 32) - 1
 MAX_FAULTS = 10_000  # of one entry; more is a slip of the pen
 
 
-FaultExpect = expectations("FaultExpect", "Limits for each fault of an entry.", lambda row: row.of_faults)
-Expect = expectations("Expect", "Limits that the run is judged by.", lambda row: True)
+FaultExpect = expectations(__name__, "FaultExpect", "Limits for each fault of an entry.", lambda row: row.of_faults)
+Expect = expectations(__name__, "Expect", "Limits that the run is judged by.", lambda row: True)
 
 
 def _option_field(option: Option) -> tuple[Any, Any]:

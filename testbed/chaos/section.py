@@ -16,7 +16,10 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
 
-def expectations(name: str, doc: str, takes: Callable[[Expectation], bool]) -> Any:
-    """A section with the expectations that make sense at one place of a scenario."""
+def expectations(module: str, name: str, doc: str, takes: Callable[[Expectation], bool]) -> Any:
+    """A section with the expectations that make sense at one place of a scenario.
+
+    It is to be found as `name` in `module`: a campaign hands scenarios to other processes.
+    """
     rows: dict[str, Any] = {row.name: row.field() for row in EXPECTATIONS.values() if takes(row)}
-    return create_model(name, __base__=Section, __doc__=doc, **rows)
+    return create_model(name, __base__=Section, __doc__=doc, __module__=module, **rows)

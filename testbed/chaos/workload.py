@@ -18,7 +18,7 @@ MAX_QPS = 64  # of a pair of hosts
 MAX_REPETITIONS = 1_000_000
 DEFAULT_RANKS = 8
 
-FlowExpect = expectations("FlowExpect", "Limits for the flows of a workload.", lambda row: row.of_flows)
+FlowExpect = expectations(__name__, "FlowExpect", "Limits for the flows of a workload.", lambda row: row.of_flows)
 
 
 def _parse_load(value: Any) -> float | Literal["full"]:
