@@ -108,15 +108,29 @@ def start(
     switches = [switch for switch in fabric.switches if switch.name in chosen]
     for switch in switches:
         _configure(fabric, switch, folder(run_dir, switch.name))
-    order = list(bgp.configuration(fabric, switches[0])) if switches else []
-    starts = [_Start(switch.name, daemon, folder(run_dir, switch.name)) for daemon in order for switch in switches]
-    for first in range(0, len(starts), _AT_ONCE):
-        _start_all(fabric, starts[first : first + _AT_ONCE])
-        progress(min(first + _AT_ONCE, len(starts)), len(starts))
+    waves = [
+        [_Start(switch.name, daemon, folder(run_dir, switch.name)) for switch in switches if switch.kind in tiers]
+        for daemon, tiers in _order(fabric)
+    ]
+    starts = [one for wave in waves for one in wave]
+    for wave in waves:
+        for first in range(0, len(wave), _AT_ONCE):
+            _start_all(fabric, wave[first : first + _AT_ONCE])
+            progress(min(starts.index(wave[first]) + _AT_ONCE, len(starts)), len(starts))
     routers: Routers = {switch.name: {} for switch in switches}
     for one in starts:
         routers[one.switch][one.daemon] = int(one.pid_file.read_text())
     return routers
+
+
+def _order(fabric: Clos) -> list[tuple[str, tuple[str, ...]]]:
+    """Daemons and the tiers in which they are started together.
+
+    Sessions are opened by the T0s: they come when the T1s are ready, since a peer that opens one while the other still
+    reads its configuration waits for its hold time.
+    """
+    others = ("bfdd", "bgpd") if fabric.spec.bgp.bfd else ("bgpd",)
+    return [("zebra", ("t0", "t1")), *((daemon, (tier,)) for tier in ("t1", "t0") for daemon in others)]
 
 
 def _configure(fabric: Clos, switch: Node, own: Path) -> None:

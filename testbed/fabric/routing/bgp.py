@@ -18,6 +18,7 @@ FIRST_PRIVATE_AS = 4_200_000_000  # RFC 6996
 AS_PER_PLANE = 1 << 10  # the T1s' first, then one for each T0 (512 at most)
 MOST_PATHS = 64  # what a flow is hashed over
 CONNECT_RETRY_S = 1
+ADVERTISEMENTS_S = 1
 KEEPALIVES_PER_HOLD_TIME = 3
 BFD_MULTIPLIER = 3
 BFD_PROFILE = "links"
@@ -70,11 +71,20 @@ def learned(clos: Clos, switch: Node) -> dict[str, int]:
 
 
 def configuration(clos: Clos, switch: Node) -> dict[str, str]:
-    """Daemon -> its configuration file, in the order in which they are started."""
-    found = {"zebra": f"hostname {switch.name}\n", "bgpd": _bgpd(clos, switch)}
+    """Daemon -> its configuration file."""
+    found = {"zebra": _zebra(clos, switch), "bgpd": _bgpd(clos, switch)}
     if clos.spec.bgp.bfd:
         found["bfdd"] = _bfdd(clos, switch)
     return found
+
+
+def _zebra(clos: Clos, switch: Node) -> str:
+    # Unnumbered peers find each other by router advertisements. And next hops without groups of their own: one that has
+    # gone with its link comes back to a group as FRR 8.4 sees it, but not to the kernel's.
+    lines = [f"hostname {switch.name}", "no zebra nexthop kernel enable"]
+    for port, _ in _sessions(clos, switch):
+        lines += [f"interface {port.name}", f" ipv6 nd ra-interval {ADVERTISEMENTS_S}", " no ipv6 nd suppress-ra"]
+    return "\n".join(lines) + "\n"
 
 
 def _bgpd(clos: Clos, switch: Node) -> str:
@@ -93,6 +103,8 @@ def _bgpd(clos: Clos, switch: Node) -> str:
         f" neighbor {PEERS} remote-as external",
         f" neighbor {PEERS} advertisement-interval 0",
         f" neighbor {PEERS} timers connect {CONNECT_RETRY_S}",
+        # T0s open the sessions, and nobody is in each other's way
+        *([f" neighbor {PEERS} passive"] if switch.kind == "t1" else []),
         *([f" neighbor {PEERS} bfd", f" neighbor {PEERS} bfd profile {BFD_PROFILE}"] if bgp.bfd else []),
         *(f" neighbor {port.name} interface peer-group {PEERS}" for port, _ in _sessions(clos, switch)),
         " address-family ipv6 unicast",
