@@ -267,6 +267,11 @@ class Nic:
             self._endpoint.port_changed(port, up, peers, now)
 
     @property
+    def idle(self) -> bool:
+        """It has no queue pair, and nothing to lose when it learns late of a port that is down."""
+        return not self.queue_pairs
+
+    @property
     def max_evs(self) -> int:
         """How many EVs a queue pair can have in use."""
         return MAX_EVS

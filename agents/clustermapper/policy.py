@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agents.clustermapper.evidence import tail
-from agents.clustermapper.settings import DEAD_RUN, SCALES, Settings
+from agents.clustermapper.settings import DEAD_RUN, SCALES, WINDOW, Settings
 from agents.clustermapper.track import PathState, Track
 
 _CHANCE = 1e-3  # that a link which loses just the bound is denied
@@ -58,11 +58,13 @@ class PlanePolicy:
         return Decision(now, self.plane, "denied", *reason)
 
     def _allow(self, track: Track, settings: Settings, last: bool, now: int) -> Decision | None:
-        held = now - self._changed_ns >= self._hold * settings.hold_intervals * settings.interval_ns
+        probes = self._hold * settings.hold_intervals
+        held = now - self._changed_ns >= probes * settings.interval_ns
+        good = min(probes, WINDOW)
         if last:
             why = "no other plane is left"
-        elif held and track.state is PathState.GOOD:
-            why = "its probes come back"
+        elif held and track.state is PathState.GOOD and track.window >= good and not track.lost_of(good):
+            why = f"{good} probes in a row came back"
         else:
             return None
         self.denied, self._changed_ns = False, now

@@ -1,6 +1,6 @@
 """One probed path of a host: what became of its probes, and what that says about it.
 
-    UNKNOWN -> GOOD: DEAD_RUN probes resolved without a verdict against the path
+    UNKNOWN -> GOOD: DEAD_RUN probes in a row are back
     any     -> DEAD: DEAD_RUN lost in a row;  DEAD -> UNKNOWN: one came back, and what was before is forgotten
     any     -> LOSSY: more lost than a healthy path would lose;  LOSSY -> UNKNOWN: so many good ones in a row as a path
                that loses half of what this one did would hardly have
@@ -94,7 +94,7 @@ class Track:
         self.good_run += 1
         self._advance()
         if self.state is PathState.UNKNOWN:
-            if self.window >= DEAD_RUN:
+            if self.good_run >= DEAD_RUN:
                 self._become(PathState.GOOD, now)
         elif self.state is PathState.LOSSY and self.good_run >= max(DEAD_RUN, probes_to_clear(self._loss_seen / 2)):
             self.forget(now)

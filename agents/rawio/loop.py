@@ -27,8 +27,8 @@ _NS_PER_S = 1_000_000_000
 
 LATE_NS = 5 * _NS_PER_MS  # a wake-up later than this counts as late
 # Between looks at the carriers: when there is a turn anyway; when the process is woken up for it; and that when no
-# packet has come or gone for `_IDLE_AFTER_NS`, since a lab has many agents and nothing to lose then: the turn in which
-# the first packet is sent looks before it sends.
+# packet has come or gone for `_IDLE_AFTER_NS`, or none but self-probes can, since a lab has many agents and nothing to
+# lose then: the turn in which the first packet is sent looks before it sends.
 CARRIER_LOOK_NS = 2 * _NS_PER_MS
 CARRIER_BUSY_NS = 3 * _NS_PER_MS
 CARRIER_IDLE_NS = 100 * _NS_PER_MS
@@ -44,6 +44,8 @@ _LARGEST_PACKET_BYTES = 16 << 10
 class Nic(Protocol):
     """What the loop needs of `agents.nic.Nic`."""
 
+    @property
+    def idle(self) -> bool: ...
     def receive(self, port: int, data: memoryview, now: int) -> None: ...
     def set_port_ready(self, port: int, ready: bool) -> None: ...
     def set_port_up(self, port: int, up: bool, now: int) -> None: ...
@@ -199,7 +201,7 @@ class Loop:
         for number, up in self.carrier.edges():
             self._nic.set_port_up(number, up, now)
             self._application.on_carrier(number, up, now)
-        idle = now - self._last_packet_ns > _IDLE_AFTER_NS
+        idle = self._nic.idle or now - self._last_packet_ns > _IDLE_AFTER_NS
         self._carrier_seen_ns = now
         self._carrier_due_ns = now + (CARRIER_IDLE_NS if idle else CARRIER_BUSY_NS)
 

@@ -29,6 +29,7 @@ VERBS = {
     "watch": "web",
     "sim": "virtual",
     "campaign": "campaigns",
+    "health": "health",
     "fault": "faults",
     "repair": "mending",
     "capture": "mending",

@@ -25,6 +25,7 @@ from testbed.fabric.plan import namespace_name
 from testbed.lab import processes
 from testbed.topology.clos import Clos
 from testbed.topology.errors import InvalidRunError, MrclabError
+from testbed.topology.healthspec import agent_settings
 
 _PROJECT = Path(__file__).resolve().parents[2]
 _START_WITHIN_S = 60.0
@@ -66,6 +67,7 @@ def launch_spec(clos: Clos, run_dir: Path, hosts: Iterable[str] | None = None) -
             "trimming": spec.queue.trimming,
             "source_routed": spec.source_routed,
         },
+        "health": agent_settings(spec, spec.health, os.cpu_count() or 1),
         "agents": [
             {
                 "name": host.name,

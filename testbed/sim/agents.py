@@ -83,6 +83,12 @@ class SimAgents:
         """Ask all agents the same; the answers by host. Raises RefusedError when one says no."""
         return self.call_each(op, dict.fromkeys(self._hosts, fields))
 
+    def ask_each(
+        self, op: str, fields_by_host: Mapping[str, Mapping[str, Any]], *, within_s: float = 0
+    ) -> tuple[dict[str, Fields], dict[str, MrclabError]]:
+        """The same as from a real lab's agents; here all answer. Raises RefusedError when one says no."""
+        return self.call_each(op, fields_by_host), {}
+
     def call_each(self, op: str, fields_by_host: Mapping[str, Mapping[str, Any]]) -> dict[str, Fields]:
         """Ask the hosts named each with fields of its own; the answers by host. Raises RefusedError."""
         answers = {}

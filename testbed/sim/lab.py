@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from agents.agent import Agent
+from agents.clustermapper.settings import Settings
 from agents.nic import Nic
 from agents.nic_config import NicConfig
 from agents.telemetry import DEFAULT_SAMPLE_INTERVAL_NS
@@ -28,12 +29,14 @@ from testbed.sim.ports import SimPorts
 from testbed.topology import clos as clos_model
 from testbed.topology.clos import host_name
 from testbed.topology.errors import InputError
+from testbed.topology.healthspec import agent_settings
 from testbed.topology.labspec import LabSpec
 
 KERNEL_HOP_NS = 50_000  # what the kernel takes to forward a packet, with room to spare
 REAL_HOP_NS = 1_000  # a switch and 100 m of fibre
 _MESSAGE_BYTES = 32 << 10
 _SLOTS = 32
+_SIM_CORES = 2  # agents take no time here; the default interval is what a small machine would have
 _NS_BITS = 8 * 10**9
 
 
@@ -92,6 +95,7 @@ class SimLab:
             source_routed=spec.source_routed,
         )
         nic = Nic(config, Random(seed))
+        nic.set_health(Settings(**agent_settings(spec, spec.health, _SIM_CORES)), self.events.now)
         agent = Agent(nic, self.events.now, self._sample_interval_ns)
         sim_host = SimHost(host, nic, self.network, self.events, agent)
         sim_host.listeners.append(lambda event: self.log.append((host, event)))

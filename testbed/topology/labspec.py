@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agents.wire import address
+from testbed.topology.healthspec import Health
 from testbed.topology.sizes import ALL_HEADERS_BYTES, ETHERNET_HEADER_BYTES, MIN_MTU_BYTES, PAYLOAD_BYTES
 from testbed.topology.units import DurationNs, Fraction, RateBps, SizeBytes, format_duration, format_rate, format_size
 from testbed.topology.yamlfile import Problem, refuse
@@ -194,6 +195,9 @@ class LabSpec(_Section):
     )
     bgp: Bgp = Field(default_factory=Bgp, description="timers of routing: bgp")
     transport: Transport = Field(default_factory=Transport, description="defaults of the queue pairs")
+    health: Health = Field(
+        default_factory=Health, description="Clustermapper: self-probes, and what is done about loss"
+    )
     stands_for: RealRates = Field(
         default_factory=RealRates, description="the real rates that the emulated ones stand for"
     )
@@ -341,6 +345,12 @@ def _delay_problems(spec: LabSpec) -> Iterator[Problem]:
 
 
 def _routing_problems(spec: LabSpec) -> Iterator[Problem]:
+    if spec.health.policy != "off" and not spec.source_routed:
+        yield Problem(
+            ("health", "policy"),
+            f"self-probes need a path of their own choice, and routing: {spec.routing} chooses for them",
+            "write policy: off, or routing: srv6",
+        )
     if spec.routing != "bgp" and spec.bgp != Bgp():
         yield Problem(("bgp",), f"no BGP runs with routing: {spec.routing}", "write routing: bgp, or leave bgp out")
 

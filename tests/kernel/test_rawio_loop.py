@@ -30,6 +30,7 @@ class ScriptedNic:
         self.timer_ns: int | None = None
         self.pending: list[Event] = []
         self.acknowledges = False
+        self.idle = False
 
     def receive(self, port: int, data: memoryview, now: int) -> None:
         self.story.append(("received", port))

@@ -99,7 +99,7 @@ def test_a_plane_that_fails_again_and_again_is_held_for_longer(rng: Random) -> N
         host.run(450)
         assert host.decided[-1].action == "allowed"
         spans.append((host.decided[-1].now_ns - denied_ns) // INTERVAL_NS)
-    assert 45 <= spans[0] <= 60 and spans == sorted(spans) and spans[-1] >= 7 * spans[0]
+    assert 45 <= spans[0] <= 90 and spans == sorted(spans) and spans[-1] >= 4 * spans[0]
 
 
 def test_switching_the_policy_off_gives_the_planes_back(rng: Random) -> None:

@@ -10,6 +10,8 @@ from agents.transport import Datagram, Event
 class IdleNic:
     """Counts nothing, sends nothing, waits for nothing."""
 
+    idle = False
+
     def receive(self, port: int, data: memoryview, now: int) -> None:
         """Take no notice."""
 
