@@ -28,6 +28,7 @@ Say = Callable[[str], None]
 # bench -> its module, in the order in which they run; imported only when asked for
 BENCHES: dict[str, str] = {
     "up": "testbed.bench.up",
+    "growth": "testbed.bench.growth",
     "sim": "testbed.bench.sim",
 }
 
