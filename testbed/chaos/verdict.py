@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from testbed.chaos import fitting
 from testbed.chaos.expectations import EXPECTATIONS, Limit, judge
 from testbed.measure import faults, ports_view
 from testbed.measure.judgement import Judgement, Verdict
@@ -20,9 +21,6 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "invalid": 4}
 
 CPU_LIMIT = 0.97  # of all cores over the run: above it nobody can say what waited for the CPU
 LATE_TIMERS_PER_AGENT_SECOND = 2.0  # wake-ups late by an agent's own measure; some come with any shared machine
-
-_SLOWER = "lower the lab's rates or the load, or run fewer hosts"
-_ALONE = f"end other work on this machine, or {_SLOWER}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +36,18 @@ def overloads(run: Run) -> list[Overload]:
     machine = run.machine
     agent_seconds = max((run.stop_ns - run.start_ns) / 1e9 * machine.agents, 1e-9)
     late = machine.late_timers / agent_seconds > LATE_TIMERS_PER_AGENT_SECOND
+    slower = fitting.advice(run)
+    alone = f"end other work on this machine, or {slower}"
     found = [
-        (machine.socket_drops > 0, True, f"{machine.socket_drops} packets were dropped at agents' sockets; {_SLOWER}"),
-        (machine.softnet_drops > 0, True, f"the kernel dropped {machine.softnet_drops} packets unseen; {_SLOWER}"),
-        (machine.events_dropped > 0, True, f"{machine.events_dropped} events of agents were lost; {_ALONE}"),
-        (machine.cpu_fraction >= CPU_LIMIT, False, f"the CPUs were {machine.cpu_fraction:.0%} busy; {_ALONE}"),
-        (late, False, f"agents woke up late {machine.late_timers} times; {_ALONE}"),
+        (machine.socket_drops > 0, True, f"{machine.socket_drops} packets were dropped at agents' sockets", slower),
+        (machine.softnet_drops > 0, True, f"the kernel dropped {machine.softnet_drops} packets unseen", slower),
+        (machine.events_dropped > 0, True, f"{machine.events_dropped} events of agents were lost", alone),
+        (machine.cpu_fraction >= CPU_LIMIT, False, f"the CPUs were {machine.cpu_fraction:.0%} busy", alone),
+        (late, False, f"agents woke up late {machine.late_timers} times", alone),
     ]
-    return [Overload(what, voids) for holds, voids, what in found if holds]
+    lacks = [(what, voids, help) for holds, voids, what, help in found if holds]
+    # The advice is the same for all: it is given once.
+    return [Overload(what if number else f"{what}; {help}", voids) for number, (what, voids, help) in enumerate(lacks)]
 
 
 def decide(run: Run, limits: Iterable[Limit]) -> Judgement:
