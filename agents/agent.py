@@ -22,6 +22,7 @@ from agents.workloads.base import Workload
 
 ProbeResult = dict[str, Any]
 _PROGRAM_CQ_ENTRIES = 1 << 16
+_OF_WORKLOADS = (SendCompleted, ImmediateReceived)  # a tuple: asked for with every message
 
 
 @dataclass(slots=True)
@@ -101,7 +102,7 @@ class Agent:
         """Take an event of the NIC: the workloads' own go to them, the rest is kept for whoever collects it."""
         if self._program is not None:
             self._program.device.on_event(event)
-        if isinstance(event, SendCompleted | ImmediateReceived):
+        if isinstance(event, _OF_WORKLOADS):
             self._tell_workloads(event, now)
         elif isinstance(event, ProbeAnswered):
             self._probe_answered(event)

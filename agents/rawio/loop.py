@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agents.rawio.carrier import CarrierMonitor
-from agents.rawio.libc import Waiter
-from agents.rawio.port import Port, Sent
+from agents.rawio.libc import Inbox, Waiter
+from agents.rawio.port import SENT, Port, Sent
 from agents.transport import Datagram, Event
 
 _NS_PER_MS = 1_000_000
@@ -73,9 +73,8 @@ class LoopCounters:
     worst_late_ns: int = 0
 
 
-def now_ns() -> int:
-    """The clock of the agents: CLOCK_MONOTONIC, which all namespaces of a machine share."""
-    return time.monotonic_ns()
+# The clock of the agents: CLOCK_MONOTONIC, which all namespaces of a machine share.
+now_ns = time.monotonic_ns
 
 
 class Loop:
@@ -93,7 +92,8 @@ class Loop:
         self._retry_ns: dict[int, int] = {}
         self._more_to_send = False
         self._deadline_ns: int | None = None
-        self._buffer = memoryview(bytearray(_LARGEST_PACKET_BYTES))
+        self._inbox = Inbox(_RECEIVE_BATCH, _LARGEST_PACKET_BYTES)
+        self._more_to_receive = False
         self._moderation_ns = moderation_ns
         self._waiter = Waiter()
         self._watched: dict[int, Callable[[int], None]] = {}
@@ -177,8 +177,9 @@ class Loop:
         wanted += [at for at in (self._nic.next_timer(), self._application.next_timer()) if at is not None]
         self._deadline_ns = min(wanted)
         pause_ns = self._turn_ns + self._moderation_ns - now_ns()
-        if pause_ns > 0:
+        if pause_ns > 0 and not self._more_to_receive:
             time.sleep(pause_ns / _NS_PER_S)
+        self._more_to_receive = False
         return self._waiter.wait(self._deadline_ns - now_ns())
 
     def _note_lateness(self, now: int) -> bool:
@@ -189,13 +190,17 @@ class Loop:
         return True
 
     def _receive(self, number: int, limit: int) -> None:
-        receive_into, receive, buffer = self._ports[number].receive_into, self._nic.receive, self._buffer
-        for _ in range(limit):
-            length = receive_into(buffer)
-            if not length:
+        port, receive, inbox = self._ports[number], self._nic.receive, self._inbox
+        while limit > 0:
+            wanted = min(limit, inbox.size)
+            packets = port.receive(inbox, wanted)
+            for packet in packets:
+                self._last_packet_ns = now = now_ns()
+                receive(number, packet, now)
+            if len(packets) < wanted:
                 return
-            self._last_packet_ns = now = now_ns()
-            receive(number, buffer[:length], now)
+            limit -= wanted
+        self._more_to_receive = True
 
     def _look_at_carriers(self, now: int) -> None:
         for number, up in self.carrier.edges():
@@ -212,33 +217,38 @@ class Loop:
     def _send_kept(self, number: int, now: int) -> None:
         self._retry_ns.pop(number, None)
         kept = self._kept.pop(number, None)
-        if kept is not None and self._transmit(kept, now):
+        if kept is None:
+            return
+        self._last_packet_ns = now
+        result = self._ports[number].send(kept.buffers, kept.control)
+        if result is SENT or self._not_sent(kept, result, now):
             self._nic.set_port_ready(number, True)
 
     def _send(self, now: int) -> None:
-        budget = _SEND_BATCH
+        budget, ports = _SEND_BATCH, self._ports
         for datagram in self._nic.datagrams_to_send(now):
-            self._transmit(datagram, now)
+            result = ports[datagram.port].send(datagram.buffers, datagram.control)
+            if result is not SENT:
+                self._not_sent(datagram, result, now)
             budget -= 1
             if not budget or self._carrier_due_ns == now:
                 self._more_to_send = True
-                return
-        self._more_to_send = False
+                break
+        else:
+            self._more_to_send = False
+        if budget < _SEND_BATCH:
+            self._last_packet_ns = now
 
-    def _transmit(self, datagram: Datagram, now: int) -> bool:
-        """Send, or keep when the port's data class is full; says whether the datagram is gone."""
-        self._last_packet_ns = now
-        port = self._ports[datagram.port]
-        result = port.send(datagram.buffers, control=datagram.control)
-        if result is Sent.YES:
-            return True
+    def _not_sent(self, datagram: Datagram, result: Sent, now: int) -> bool:
+        """Keep what the port's data class did not take, until it does; says whether the datagram is gone instead."""
         if result is Sent.LOST:
             self._carrier_due_ns = now  # the port may have gone down: look before anything else is sent
             return True
         self._kept[datagram.port] = datagram
         self._nic.set_port_ready(datagram.port, False)
         if result is Sent.FULL:
-            self._waiter.modify(port.data_sender.fileno(), select.EPOLLOUT | select.EPOLLONESHOT)
+            fd = self._ports[datagram.port].data_sender.fileno()
+            self._waiter.modify(fd, select.EPOLLOUT | select.EPOLLONESHOT)
         else:
             self._retry_ns[datagram.port] = now + _QUEUE_RETRY_NS
         return False

@@ -23,7 +23,7 @@ _IPV6 = struct.Struct("!IHBB16s16s")
 _UDP = struct.Struct("!HHHH")
 # BTH and all that follows up to the payload, by (with TSETH, with ImmDt)
 _WRITE = {kind: struct.Struct("!BBHII" + layout.format[1:]) for kind, layout in headers.WRITE_HEADERS.items()}
-_PLAIN_WRITE = _WRITE[False, False]
+_STAMPED_WRITE = _WRITE[True, False]
 # The same of plain RoCE, by (with RETH, with ImmDt)
 _RC_WRITE = {kind: struct.Struct("!BBHII" + layout.format[1:]) for kind, layout in headers.RC_WRITE_HEADERS.items()}
 
@@ -63,10 +63,13 @@ class PathTemplate:
         self.udp_port = udp_port
         self.hop_limit = hop_limit
         self._outer_destination = None if usids is None else address.sid_address(block, *usids)
-        self._prefixes: dict[tuple[int, int], tuple[bytes, int]] = {}
+        self._prefixes: dict[tuple[int, int], tuple[bytes, int, int]] = {}
 
-    def prefix(self, dscp: int, size: int) -> tuple[bytes, int]:
-        """(outer IPv6 + inner IPv6 + UDP headers, CRC state after them) for `size` bytes from BTH to ICRC."""
+    def prefix(self, dscp: int, size: int) -> tuple[bytes, int, int]:
+        """(outer IPv6 + inner IPv6 + UDP headers, CRC state after them, what to XOR) for `size` bytes from BTH to ICRC.
+
+        The last is for a BTH that went into the CRC with zeros in its reserved byte, as the wire has it.
+        """
         found = self._prefixes.get((dscp, size))
         if found is None:
             if len(self._prefixes) >= _MAX_CACHED_SIZES:  # message sizes may be many; a few are hot
@@ -74,18 +77,20 @@ class PathTemplate:
             found = self._prefixes[dscp, size] = self._build(dscp, size)
         return found
 
-    def _build(self, dscp: int, size: int) -> tuple[bytes, int]:
+    def _build(self, dscp: int, size: int) -> tuple[bytes, int, int]:
         first_word = 6 << 28 | traffic_class(dscp) << 20 | ev.flow_label(self.ev)
         udp_length = UDP_BYTES + size
         inner = _IPV6.pack(first_word, udp_length, NEXT_HEADER_UDP, self.hop_limit, self.src, self.dst) + _UDP.pack(
             ev.source_port(self.ev), self.udp_port, udp_length, 0
         )
+        state = icrc.headers_crc(inner)
+        correction = icrc.correction(*icrc.MASKED_FIELDS[:-1], 0, len(inner) + size - icrc.ICRC_BYTES)
         if self._outer_destination is None:
-            return inner, icrc.headers_crc(inner)
+            return inner, state, correction
         outer = _IPV6.pack(
             first_word, udp_length + IPV6_BYTES, NEXT_HEADER_IPV6, self.hop_limit, self.src, self._outer_destination
         )
-        return outer + inner, icrc.headers_crc(inner)
+        return outer + inner, state, correction
 
 
 def write(
@@ -118,19 +123,21 @@ def write(
         psn_word |= headers.BTH_ACK_REQUEST
     if retransmission:
         psn_word |= headers.BTH_RETRANSMISSION
-    qp_word = _RESERVED_ONES | dest_qp
     pkey = headers.DEFAULT_PKEY
-    if tx_timestamp is None and immediate is None:
-        masked = _PLAIN_WRITE.pack(opcode, bth_flags, pkey, qp_word, psn_word, rqmsn, msn, address, rkey, length)
+    if tx_timestamp is not None:
+        psn_word |= headers.BTH_TIMESTAMP
+    if tx_timestamp is not None and immediate is None:  # nearly all
+        packed = _STAMPED_WRITE.pack(
+            opcode, bth_flags, pkey, dest_qp, psn_word, rqmsn, msn, tx_timestamp, headers.TSETH_FTYPE,
+            address, rkey, length,
+        )  # fmt: skip
     else:
         timestamp = () if tx_timestamp is None else (tx_timestamp, headers.TSETH_FTYPE)
-        if timestamp:
-            psn_word |= headers.BTH_TIMESTAMP
-        masked = _WRITE[tx_timestamp is not None, immediate is not None].pack(
-            opcode, bth_flags, pkey, qp_word, psn_word, rqmsn, msn, *timestamp, address, rkey, length,
+        packed = _WRITE[tx_timestamp is not None, immediate is not None].pack(
+            opcode, bth_flags, pkey, dest_qp, psn_word, rqmsn, msn, *timestamp, address, rkey, length,
             *(() if immediate is None else (immediate,)),
         )  # fmt: skip
-    return _sealed(path, dscp, masked, payload, pad)
+    return _sealed(path, dscp, packed, payload, pad)
 
 
 def rc_write(
@@ -151,25 +158,24 @@ def rc_write(
     opcodes that carry one. Raises struct.error when a number does not fit its field.
     """
     pad = -len(payload) & 3
-    masked = _RC_WRITE[reth is not None, immediate is not None].pack(
+    packed = _RC_WRITE[reth is not None, immediate is not None].pack(
         opcode,
         pad << headers.BTH_PAD_SHIFT,
         headers.DEFAULT_PKEY,
-        _RESERVED_ONES | dest_qp,
+        dest_qp,
         psn | headers.BTH_ACK_REQUEST if ack_request else psn,
         *(reth or ()),
         *(() if immediate is None else (immediate,)),
     )
-    return _sealed(path, dscp, masked, payload, pad)
+    return _sealed(path, dscp, packed, payload, pad)
 
 
-def _sealed(path: PathTemplate, dscp: int, masked: bytes, payload: Buffer, pad: int) -> tuple[Buffer, ...]:
-    prefix, crc = path.prefix(dscp, len(masked) + len(payload) + pad + icrc.ICRC_BYTES)
-    crc = crc32(payload, crc32(masked, crc))
-    header = b"".join((prefix, masked[:_RESERVED_AT], _ZERO, masked[_RESERVED_AT + 1 :]))
+def _sealed(path: PathTemplate, dscp: int, packed: bytes, payload: Buffer, pad: int) -> tuple[Buffer, ...]:
+    prefix, crc, correction = path.prefix(dscp, len(packed) + len(payload) + pad + icrc.ICRC_BYTES)
+    crc = crc32(payload, crc32(packed, crc))
     if pad:
-        return header, payload, _PAD[pad] + crc32(_PAD[pad], crc).to_bytes(4, "little")
-    return header, payload, crc.to_bytes(4, "little")
+        return prefix + packed, payload, _PAD[pad] + (crc32(_PAD[pad], crc) ^ correction).to_bytes(4, "little")
+    return prefix + packed, payload, (crc ^ correction).to_bytes(4, "little")
 
 
 def control(
@@ -177,7 +183,7 @@ def control(
 ) -> tuple[Buffer, ...]:
     """A packet with one control body, as a single buffer. Probes that shall test the data class name its `dscp`."""
     masked = headers.BTH.pack(opcode, 0, headers.DEFAULT_PKEY, _RESERVED_ONES | dest_qp, psn) + body.pack()
-    prefix, crc = path.prefix(dscp, len(masked) + icrc.ICRC_BYTES)
+    prefix, crc, _ = path.prefix(dscp, len(masked) + icrc.ICRC_BYTES)
     crc = crc32(masked, crc)
     reserved = _BECN if opcode == headers.Opcode.CNP else _ZERO
     return (b"".join((prefix, masked[:_RESERVED_AT], reserved, masked[_RESERVED_AT + 1 :], crc.to_bytes(4, "little"))),)

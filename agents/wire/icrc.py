@@ -7,6 +7,9 @@ appended least significant byte first. It covers the inner packet: the outer IPv
 
 from __future__ import annotations
 
+import struct
+from typing import Final
+
 try:
     from isal.isal_zlib import crc32 as crc32  # the same value, seven times faster
 except ImportError:
@@ -14,11 +17,19 @@ except ImportError:
 
 Buffer = bytes | bytearray | memoryview
 
-ICRC_BYTES = 4
+ICRC_BYTES: Final = 4
 
 _MASKED_LRH_AND_WORD = b"\xff" * 8 + b"\x6f\xff\xff\xff"
 _MASKED_BYTE = b"\xff"
 _MASKED_CHECKSUM = b"\xff\xff"
+_MASKED_LRH_CRC = crc32(b"\xff" * 8)
+
+# What routers may change, in the inner IPv6 packet: first word (version, traffic class, flow label), hop limit, UDP
+# checksum, reserved byte of the BTH; and what they count as.
+_CHANGEABLE = struct.Struct("!I3xB38xH4xB")
+MASKED_FIELDS = (0x6FFFFFFF, 0xFF, 0xFFFF, 0xFF)
+_MAX_CORRECTIONS: Final = 4096
+_corrections: dict[tuple[int, int, int, int, int], int] = {}
 
 
 def headers_crc(packet: Buffer) -> int:
@@ -37,9 +48,28 @@ def value(packet: Buffer, *more: Buffer) -> int:
     `packet` starts at the inner IPv6 header and holds at least the BTH; what follows (payload, pad bytes) may be in
     it or come as further buffers. Give views: they are read in place.
     """
-    bth_to_pkey, behind_bth_reserved = packet[48:52], packet[53:]
-    crc = crc32(b"".join((bth_to_pkey, _MASKED_BYTE)), headers_crc(packet))
-    crc = crc32(behind_bth_reserved, crc)
+    crc = crc32(packet, _MASKED_LRH_CRC)
+    size = len(packet)
     for buffer in more:
         crc = crc32(buffer, crc)
-    return crc
+        size += len(buffer)
+    word, hop_limit, checksum, reserved = _CHANGEABLE.unpack_from(packet)
+    return crc ^ correction(word, hop_limit, checksum, reserved, size)
+
+
+def correction(word: int, hop_limit: int, checksum: int, reserved: int, size: int) -> int:
+    """What turns the CRC over a packet of `size` bytes as it is into that over the masked one, by XOR.
+
+    A CRC is linear: it depends on the masked fields only by what they hold and how far they are from the end. So this
+    is worked out once for each set of values, and packets are read once and in place.
+    """
+    key = (word, hop_limit, checksum, reserved, size)
+    found = _corrections.get(key)
+    if found is None:
+        if len(_corrections) >= _MAX_CORRECTIONS:
+            _corrections.clear()
+        plain, masked = bytearray(size), bytearray(size)
+        _CHANGEABLE.pack_into(plain, 0, word, hop_limit, checksum, reserved)
+        _CHANGEABLE.pack_into(masked, 0, *MASKED_FIELDS)
+        found = _corrections[key] = crc32(plain) ^ crc32(masked)
+    return found

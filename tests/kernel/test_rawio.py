@@ -11,6 +11,7 @@ import pytest
 from cable import Cable, wait_until
 
 from agents.rawio.carrier import CarrierMonitor
+from agents.rawio.libc import Inbox
 from agents.rawio.port import BufferSizes, Port, Sent
 
 pytestmark = pytest.mark.kernel
@@ -51,12 +52,12 @@ def packet(
 
 def received(port: Port, count: int) -> list[bytes]:
     """`count` packets, waited for."""
-    buffer = memoryview(bytearray(16 << 10))
+    inbox = Inbox(4, 16 << 10)
     packets: list[bytes] = []
 
     def enough() -> bool:
-        while length := port.receive_into(buffer):
-            packets.append(bytes(buffer[:length]))
+        while found := port.receive(inbox, inbox.size):
+            packets.extend(map(bytes, found))
         return len(packets) >= count
 
     wait_until(enough)
@@ -64,7 +65,7 @@ def received(port: Port, count: int) -> list[bytes]:
 
 
 def nothing_more(port: Port) -> bool:
-    return port.receive_into(memoryview(bytearray(16 << 10))) == 0
+    return port.receive(Inbox(1, 16 << 10), 1) == []
 
 
 def class_packets(cable: Cable, end: str, classid: str) -> int:

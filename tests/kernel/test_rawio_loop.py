@@ -240,8 +240,8 @@ def test_a_queue_behind_the_socket_that_is_full_loses_nothing(bench: Bench) -> N
     asked: list[tuple[int, Sent]] = []
     send = bench.ports["a"][0].send
 
-    def sending(buffers: Sequence[Buffer], *, control: bool) -> Sent:
-        result = send(buffers, control=control)
+    def sending(buffers: Sequence[Buffer], control: bool) -> Sent:
+        result = send(buffers, control)
         asked.append((now_ns(), result))
         return result
 
