@@ -5,7 +5,6 @@ Shared by MRC and the RoCE baseline. A packet's bytes go to the address that its
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from random import Random
 
 _FIRST_ADDRESS = 1 << 32
@@ -17,13 +16,15 @@ class AccessError(ValueError):
     """No such rkey, or the bytes would not lie wholly inside its region."""
 
 
-@dataclass(frozen=True, slots=True)
 class Region:
     """Registered memory: `buffer` is seen by peers as `address`.. under `rkey`."""
 
-    rkey: int
-    address: int
-    buffer: memoryview = field(repr=False)
+    __slots__ = ("address", "buffer", "rkey")
+
+    def __init__(self, rkey: int, address: int, buffer: memoryview) -> None:
+        self.rkey = rkey
+        self.address = address
+        self.buffer = buffer
 
 
 class MemoryTable:

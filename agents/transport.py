@@ -32,19 +32,22 @@ if TYPE_CHECKING:
 Buffer = bytes | bytearray | memoryview
 
 
-class Datagram(NamedTuple):
+class Datagram:
     """One packet to send: the NIC port (= plane), its traffic class, and its bytes from the outer IPv6 header on.
 
     The bytes come as buffers to be sent in one gathering write, so that a payload is not copied. They are stable
     until the message they belong to has completed.
     """
 
-    port: int
-    control: bool
-    buffers: tuple[Buffer, ...]
+    __slots__ = ("buffers", "control", "port")
+
+    def __init__(self, port: int, control: bool, buffers: tuple[Buffer, ...]) -> None:
+        self.port = port
+        self.control = control
+        self.buffers = buffers
 
 
-class QpStateError(RuntimeError):
+class QpStateError(Exception):
     """The queue pair is not in a state for this: not connected yet, or failed."""
 
 
@@ -132,15 +135,17 @@ class ProbeAnswered(Event):
     rtt_ns: int
 
 
-@dataclass(frozen=True, slots=True)
 class Write:
     """A WRITE to post: local bytes to remote (`address`, `rkey`); with `immediate` the far end learns of it."""
 
-    wr_id: int
-    data: memoryview
-    address: int
-    rkey: int
-    immediate: int | None = None
+    __slots__ = ("address", "data", "immediate", "rkey", "wr_id")
+
+    def __init__(self, wr_id: int, data: memoryview, address: int, rkey: int, immediate: int | None = None) -> None:
+        self.wr_id = wr_id
+        self.data = data
+        self.address = address
+        self.rkey = rkey
+        self.immediate = immediate
 
 
 @dataclass(slots=True)

@@ -1,4 +1,8 @@
-"""What every test shares: the seed, the marks, and proof that the machine is left as it was found."""
+"""What every test shares: the seed, the marks, and proof that the machine is left as it was found.
+
+The tests' own process runs the agents' code as plain Python, since tests replace methods of its objects; the verbs and
+the agents that they start are compiled where that is built (`tests/unit/test_compiled.py` holds that it is the same).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,15 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+
+_before = os.environ.get("MRCLAB_PURE")
+os.environ["MRCLAB_PURE"] = "1"
+import agents  # noqa: E402, F401  (decides here which code it is)
+
+if _before is None:
+    del os.environ["MRCLAB_PURE"]
+else:
+    os.environ["MRCLAB_PURE"] = _before
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,21 +6,23 @@ configuration; these are this project's.
 
 from __future__ import annotations
 
-NO_TRIM = 0
-TRIMMABLE = 4
-TRIMMABLE_RETX = 8
-TRIMMED = 12  # lost its payload in the fabric: the path was full
-TRIMMED_LASTHOP = 16  # lost its payload at the last hop: the receiver was (incast)
-SELF_PROBE = 20  # Clustermapper's: queued, marked and dropped as data
-CONTROL = 46
+from typing import Final
+
+NO_TRIM: Final = 0
+TRIMMABLE: Final = 4
+TRIMMABLE_RETX: Final = 8
+TRIMMED: Final = 12  # lost its payload in the fabric: the path was full
+TRIMMED_LASTHOP: Final = 16  # lost its payload at the last hop: the receiver was (incast)
+SELF_PROBE: Final = 20  # Clustermapper's: queued, marked and dropped as data
+CONTROL: Final = 46
 
 TRIMMED_CLASSES = frozenset({TRIMMED, TRIMMED_LASTHOP})
 
 # ECN, RFC 3168
-NOT_ECT = 0
-ECT1 = 1
-ECT0 = 2
-CE = 3
+NOT_ECT: Final = 0
+ECT1: Final = 1
+ECT0: Final = 2
+CE: Final = 3
 
 
 def traffic_class(dscp: int, *, ecn: int | None = None) -> int:

@@ -7,9 +7,11 @@ The T0 uplink is the T1's number, because each T0 has one link to each T1 of its
 
 from __future__ import annotations
 
-SOURCE_PORT_BASE = 0xC000
-_SPARE_HIGH_BITS = 5
-_SPARE_LOW_BITS = 14
+from typing import Final
+
+SOURCE_PORT_BASE: Final = 0xC000
+_SPARE_HIGH_BITS: Final = 5
+_SPARE_LOW_BITS: Final = 14
 MAX_SPARE = (1 << _SPARE_HIGH_BITS + _SPARE_LOW_BITS) - 1
 
 

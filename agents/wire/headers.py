@@ -13,11 +13,11 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from agents.wire.icrc import Buffer
 
-ENDPOINT_QP = 2  # endpoint operations go here
+ENDPOINT_QP: Final = 2  # endpoint operations go here
 
 
 class Opcode(IntEnum):
@@ -53,7 +53,7 @@ RC_LAST_OPCODES = frozenset(
     {Opcode.RC_WRITE_LAST, Opcode.RC_WRITE_LAST_IMM, Opcode.RC_WRITE_ONLY, Opcode.RC_WRITE_ONLY_IMM}
 )
 RC_IMMEDIATE_OPCODES = frozenset({Opcode.RC_WRITE_LAST_IMM, Opcode.RC_WRITE_ONLY_IMM})
-_RC_MASK = 0x3F
+_RC_MASK: Final = 0x3F
 
 # (first packet of its message, last packet, with immediate): only a last packet carries the immediate.
 _WRITE_OPCODE: dict[tuple[bool, bool, bool], int] = {
@@ -80,22 +80,23 @@ def rc_opcode(opcode: int) -> int:
 
 # BTH: opcode | SE 1, M 1, pad 2, tver 4 | P_Key 16 | reserved 8, DestQP 24 | A 1, R 1, rtx 1, ts 1, reserved 4, PSN 24
 BTH = struct.Struct("!BBHII")
-BTH_SOLICITED = 0x80
-BTH_PAD_SHIFT, BTH_PAD_MASK = 4, 0b11
-BTH_VERSION_MASK = 0x0F
-BTH_ACK_REQUEST = 1 << 31
-BTH_RETRANSMISSION = 1 << 29
-BTH_BECN = 0x40  # in the reserved byte: set in a CNP
-BTH_TIMESTAMP = 1 << 28  # a TSETH follows the METH
-DEFAULT_PKEY = 0xFFFF
-LOW_24_BITS = 0xFFFFFF
+BTH_SOLICITED: Final = 0x80
+BTH_PAD_SHIFT: Final = 4
+BTH_PAD_MASK: Final = 0b11
+BTH_VERSION_MASK: Final = 0x0F
+BTH_ACK_REQUEST: Final = 1 << 31
+BTH_RETRANSMISSION: Final = 1 << 29
+BTH_BECN: Final = 0x40  # in the reserved byte: set in a CNP
+BTH_TIMESTAMP: Final = 1 << 28  # a TSETH follows the METH
+DEFAULT_PKEY: Final = 0xFFFF
+LOW_24_BITS: Final = 0xFFFFFF
 
 # METH: RQMSN 16 (counts writes with immediate) | MSN 16
 METH = struct.Struct("!HH")
 # TSETH: tx timestamp 16 | tsr 1, reserved 11, ftype 4
 TSETH = struct.Struct("!HH")
 TSETH_FTYPE_MASK, TSETH_FTYPE = 0xF, 1
-TIMESTAMP_TICK_NS = 128  # times the time dilation on the kernel lab
+TIMESTAMP_TICK_NS: Final = 128  # times the time dilation on the kernel lab
 # RETH: virtual address 64 (of this packet's payload) | rkey 32 | length 32 (of the whole message)
 RETH = struct.Struct("!QII")
 IMMDT = struct.Struct("!I")
@@ -145,13 +146,13 @@ class EndpointOperation(IntEnum):
 
 
 # AETH syndromes (IBTA 9.7.5.2): 31 = no credit information
-AETH_ACK = 0x1F
-AETH_NAK_SEQUENCE_ERROR = 0x60
-AETH_NAK_INVALID_REQUEST = 0x61
-AETH_NAK_REMOTE_ACCESS_ERROR = 0x62
+AETH_ACK: Final = 0x1F
+AETH_NAK_SEQUENCE_ERROR: Final = 0x60
+AETH_NAK_INVALID_REQUEST: Final = 0x61
+AETH_NAK_REMOTE_ACCESS_ERROR: Final = 0x62
 
 _M_SHIFT, _M_MASK, _PROBE_REPLY = 5, 0b11, 1 << 1  # in the first 16 bits of SETH: type 4, nh 5, M 2, r 3, pr 1, r 1
-_MPR_SHIFT = 7  # MPR counts in 128 PSNs
+_MPR_SHIFT: Final = 7  # MPR counts in 128 PSNs
 _S16_SIGN, _U16_MASK = 0x8000, 0xFFFF
 
 

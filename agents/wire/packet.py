@@ -9,27 +9,27 @@ sense (rkey, window, state) is the transport's to judge.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import Final
 
 from agents.wire import headers, icrc
 from agents.wire.dscp import TRIMMED_CLASSES
 from agents.wire.headers import ControlBody
 
-IPV6_BYTES = 40
-UDP_BYTES = 8
-NEXT_HEADER_UDP = 17
-NEXT_HEADER_IPV6 = 41
-DEFAULT_UDP_PORT = 4791  # a setting: one place of the MRC text is said to print 4971
+IPV6_BYTES: Final = 40
+UDP_BYTES: Final = 8
+NEXT_HEADER_UDP: Final = 17
+NEXT_HEADER_IPV6: Final = 41
+DEFAULT_UDP_PORT: Final = 4791  # a setting: one place of the MRC text is said to print 4971
 
 # Outer IPv6, inner IPv6, UDP and BTH in one unpack: first word, payload length, next header, (hop limit); addresses
 # of the inner one; ports, length; BTH.
 _COMMON = struct.Struct("!IHBx32x IHBx16s16s HHH2x BB2xII")
 # The same without the outer header.
 _BARE = struct.Struct("!IHBx16s16s HHH2x BB2xII")
-_NEXT_HEADER_AT = 6
+_NEXT_HEADER_AT: Final = 6
 _SHORTEST = _BARE.size + icrc.ICRC_BYTES
 _CRC_FIELD = struct.Struct("<I")
-_IPV6_VERSION = 6
+_IPV6_VERSION: Final = 6
 
 
 class WireError(ValueError):
@@ -53,48 +53,81 @@ REASONS = {
 }
 
 
-@dataclass(slots=True)
 class Write:
     """Body of a WRITE packet."""
 
-    rqmsn: int
-    msn: int
-    tx_timestamp: int | None  # ticks, from TSETH
-    address: int  # where this packet's payload goes
-    rkey: int
-    length: int  # of the whole message, in bytes
-    immediate: int | None
-    payload: memoryview  # a view into the input; empty when trimmed
+    __slots__ = ("address", "immediate", "length", "msn", "payload", "rkey", "rqmsn", "tx_timestamp")
+
+    def __init__(
+        self,
+        rqmsn: int,
+        msn: int,
+        tx_timestamp: int | None,
+        address: int,
+        rkey: int,
+        length: int,
+        immediate: int | None,
+        payload: memoryview,
+    ) -> None:
+        self.rqmsn = rqmsn
+        self.msn = msn
+        self.tx_timestamp = tx_timestamp  # ticks, from TSETH
+        self.address = address  # where this packet's payload goes
+        self.rkey = rkey
+        self.length = length  # of the whole message, in bytes
+        self.immediate = immediate
+        self.payload = payload  # a view into the input; empty when trimmed
 
 
-@dataclass(slots=True)
 class RcWrite:
     """Body of a WRITE packet of plain RoCE."""
 
-    reth: tuple[int, int, int] | None  # (address, rkey, bytes) of the whole message; in its first packet only
-    immediate: int | None
-    payload: memoryview  # a view into the input
+    __slots__ = ("immediate", "payload", "reth")
+
+    def __init__(self, reth: tuple[int, int, int] | None, immediate: int | None, payload: memoryview) -> None:
+        self.reth = reth  # (address, rkey, bytes) of the whole message; in its first packet only
+        self.immediate = immediate
+        self.payload = payload  # a view into the input
 
 
 Body = Write | RcWrite | ControlBody
 
 
-@dataclass(slots=True)
 class Packet:
-    """A decoded packet; addresses are the inner ones, 16 bytes each."""
+    """A decoded packet; addresses are the inner ones, 16 bytes each. (A plain class: one is made for every packet.)"""
 
-    dscp: int  # of the first IPv6 header: what the fabric made of it
-    ecn: int  # likewise
-    src: bytes
-    dst: bytes
-    ev: int
-    opcode: int
-    dest_qp: int
-    psn: int
-    ack_request: bool
-    retransmission: bool
-    solicited: bool
-    body: Body
+    __slots__ = (
+        "ack_request", "body", "dest_qp", "dscp", "dst", "ecn", "ev", "opcode", "psn", "retransmission", "solicited",
+        "src",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        dscp: int,
+        ecn: int,
+        src: bytes,
+        dst: bytes,
+        ev: int,
+        opcode: int,
+        dest_qp: int,
+        psn: int,
+        ack_request: bool,
+        retransmission: bool,
+        solicited: bool,
+        body: Body,
+    ) -> None:
+        self.dscp = dscp  # of the first IPv6 header: what the fabric made of it
+        self.ecn = ecn  # likewise
+        self.src = src
+        self.dst = dst
+        self.ev = ev
+        self.opcode = opcode
+        self.dest_qp = dest_qp
+        self.psn = psn
+        self.ack_request = ack_request
+        self.retransmission = retransmission
+        self.solicited = solicited
+        self.body = body
 
     @property
     def trimmed(self) -> bool:

@@ -6,9 +6,11 @@ Two PSNs compare by the shorter way round the circle, so a comparison means some
 
 from __future__ import annotations
 
-BITS = 24
-MODULUS = 1 << BITS
-MASK = MODULUS - 1
+from typing import Final
+
+BITS: Final = 24
+MODULUS: Final = 1 << BITS
+MASK: Final = MODULUS - 1
 _HALF = MODULUS >> 1
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agents.transport import Event, ImmediateReceived, QueuePair, SendCompleted, Write
 from agents.workloads.write_bw import Target
@@ -24,13 +23,15 @@ def region_bytes(message_bytes: int, lanes: int) -> int:
     return SLOTS * max(1, -(-message_bytes // lanes))
 
 
-@dataclass(frozen=True, slots=True)
 class Lane:
     """One queue pair of a channel, the own region that the peer writes to over it, and the peer's."""
 
-    qp: QueuePair
-    region: memoryview
-    target: Target
+    __slots__ = ("qp", "region", "target")
+
+    def __init__(self, qp: QueuePair, region: memoryview, target: Target) -> None:
+        self.qp = qp
+        self.region = region
+        self.target = target
 
 
 class Channel:
