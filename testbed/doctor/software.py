@@ -15,7 +15,7 @@ from testbed.topology.library import checkout
 
 PACKAGES_FILE = Path(__file__).parents[1] / "packages.txt"
 
-REQUIRED_MODULES = ("click", "jinja2", "mininet", "pydantic", "pyroute2", "rich", "yaml")
+REQUIRED_MODULES = ("click", "jinja2", "mininet", "pydantic", "rich", "yaml")
 
 # Module -> what it is for; the extra of the project that brings it.
 OPTIONAL_MODULES = {"isal": ("fast checksums", "fast"), "matplotlib": ("figures in reports", "report")}
