@@ -46,8 +46,8 @@ class Ev:
         "path",
         "plane",
         "rtt_ns",
-        "rtt_var_ns",
         "skip_until_ns",
+        "srtt_ns",
         "state",
         "template",
         "usable",
@@ -63,7 +63,7 @@ class Ev:
         self.usable = True  # what USABLE says of the state
         self.flight: deque[Sent] = deque()  # transmissions over it, oldest first
         self.rtt_ns = 0  # last sample; 0: none yet
-        self.rtt_var_ns = 0
+        self.srtt_ns = 0  # smoothed
         self.skip_until_ns = 0  # as SKIP
 
 

@@ -9,10 +9,13 @@ So the evidence is always another packet. A SACK that covers a PSN and lacks it 
   round trip of its EV after it was sent. A packet of the same plane is a fair comparison: both wait in the same port's
   queues at both ends, so a late agent delays both. One of another plane counts only with half a round trip on top.
 
-The margin follows how much one path's successive samples differ (4 times the mean, as TCP's timer does), and is at
-least half a round trip and never less than a few packets of queue. Paths in a balanced, full fabric swing more than
-that now and then: when a packet taken for lost arrives after all, the margin is stretched for a while (after RACK,
-RFC 8985, section 6.2).
+The margin, RACK's reorder window (RFC 8985, section 6.2), is half as much again as the latest that a packet of the
+plane has been lately, but at least half and at most 3/4 of a round trip, and never less than a few packets of queue.
+Until there are enough samples of the plane, it is as TCP's timer has it: 4 times the mean deviation, if that is more.
+When a packet taken for lost arrives after all, it is stretched for a while.
+
+Time counts from when a packet leaves the port, which is later than when it was sent if the one before it still holds
+the port: of a message that goes out at once, later packets are evidence against earlier ones.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from agents.mrc.ev_set import Ev
 from agents.mrc.scoreboard import FLYING, Scoreboard, Sent
 
 _VAR_FACTOR = 4
+_LATE_SAMPLES = 512  # per plane: what is late lately
 _LOW_SAMPLES = 128  # more than wait in one batch when this agent is late
 _STRETCH_STEP = 1.5
 _STRETCH_MAX = 4.0
@@ -34,12 +38,27 @@ _STRETCH_DECAY = 1 / 4096  # per sample
 class _Plane:
     """What is known of a plane as a whole; the fallback for EVs without samples."""
 
-    __slots__ = ("front_ns", "low_ns", "next_low_ns", "rtt_ns", "samples", "var_ns")
+    __slots__ = (
+        "front_ns",
+        "late_ns",
+        "late_samples",
+        "low_ns",
+        "next_late_ns",
+        "next_low_ns",
+        "rtt_ns",
+        "samples",
+        "settled",
+        "var_ns",
+    )
 
     def __init__(self) -> None:
         self.low_ns = 0  # the shortest round trip lately
         self.next_low_ns = 0  # of the samples that will replace it
         self.samples = 0
+        self.late_ns = 0  # how far behind the front the latest of the last packets arrived
+        self.next_late_ns = 0  # of the samples that will replace it
+        self.late_samples = 0
+        self.settled = False  # whether late_ns is known
         self.front_ns = 0  # a packet that should have arrived before this moment had the time to
         self.rtt_ns = 0
         self.var_ns = 0
@@ -59,6 +78,7 @@ class LossDetector:
         self._overtaken_threshold = config.overtaken_threshold
         self._stretch = 1.0
         self._min_rtt_ns = 0
+        self._packet_ns = config.initial_rtt_ns * 4096 // config.plane_bdp_bytes
 
     def arrived(self, record: Sent, now: int, timed: bool = True) -> int | None:
         """The report at `now` shows that this very transmission arrived. Returns its round trip time.
@@ -66,10 +86,18 @@ class LossDetector:
         Not `timed`: the report may be long after the arrival; no time is taken from it, and None returned.
         """
         ev = record.ev
-        sample = now - record.sent_ns
+        sample = now - record.departs_ns
+        plane = self._planes[ev.plane]
         if timed:
+            late = plane.front_ns - record.departs_ns - self._expected_ns(ev)
+            if late > plane.next_late_ns:
+                plane.next_late_ns = late
+            plane.late_samples += 1
+            if plane.late_samples == _LATE_SAMPLES:
+                plane.late_ns, plane.next_late_ns, plane.late_samples = plane.next_late_ns, 0, 0
+                plane.settled = True
             self._sample(ev, sample)
-        self._advance(self._planes[ev.plane], record.sent_ns, sample if timed else 0)
+        self._advance(plane, record.departs_ns, sample if timed else 0)
         flight = ev.flight
         while flight and flight[0].fate is not FLYING:
             flight.popleft()
@@ -110,21 +138,29 @@ class LossDetector:
             evidence_ns = max(plane.front_ns, far_front_ns)
             newest_ns = evidence_ns - self._min_rtt_ns - self._floor_ns
             head = self._board.oldest(number)
-            if head is None or head.sent_ns > newest_ns:
+            if head is None or head.departs_ns > newest_ns:
                 continue
             for record in self._board.flying(number):
-                if record.sent_ns > newest_ns:
+                if record.departs_ns > newest_ns:
                     break
-                if record.sent_ns + self.patience_ns(record.ev) <= evidence_ns and _covers(cack, base, record.psn):
+                if record.departs_ns + self.patience_ns(record.ev) <= evidence_ns and _covers(cack, base, record.psn):
                     yield record, "overdue"
 
     def patience_ns(self, ev: Ev) -> int:
         """How long after it was sent a packet over `ev` becomes overdue."""
         plane = self._planes[ev.plane]
-        # An EV that has not been used for a while knows less than its plane does.
-        rtt = max(ev.rtt_ns, plane.rtt_ns) or self.rtt_ns()
-        margin = max(rtt >> 1, _VAR_FACTOR * (ev.rtt_var_ns or plane.var_ns), self._floor_ns)
-        return rtt + int(margin * self._stretch)
+        rtt = plane.rtt_ns or self.rtt_ns()
+        if plane.settled:
+            late = max(plane.late_ns, plane.next_late_ns)
+            margin = min(max(rtt >> 1, late + (late >> 1)), 3 * rtt >> 2)
+        else:
+            margin = max(rtt >> 1, _VAR_FACTOR * plane.var_ns)
+        return self._expected_ns(ev) + int(max(margin, self._floor_ns) * self._stretch)
+
+    def _expected_ns(self, ev: Ev) -> int:
+        """How long after it left a packet over `ev` is reported as a rule."""
+        plane = self._planes[ev.plane]
+        return max(ev.srtt_ns - plane.var_ns, plane.rtt_ns) or self.rtt_ns()
 
     def first_overdue_ns(self) -> int | None:
         """When the first of what flies now becomes overdue; None when nothing flies."""
@@ -132,7 +168,7 @@ class LossDetector:
         for number in range(len(self._planes)):
             head = self._board.oldest(number)
             if head is not None:
-                due = head.sent_ns + self.patience_ns(head.ev)
+                due = head.departs_ns + self.patience_ns(head.ev)
                 if first is None or due < first:
                     first = due
         return first
@@ -159,6 +195,8 @@ class LossDetector:
     def _sample(self, ev: Ev, sample: int) -> None:
         if not self._min_rtt_ns or sample < self._min_rtt_ns:
             self._min_rtt_ns = sample
+            # A path stores and forwards four times: if a packet seems to take longer, the rate is another one.
+            self._board.packet_ns = min(self._packet_ns, sample >> 2)
         plane = self._planes[ev.plane]
         if not plane.samples:
             plane.next_low_ns = sample
@@ -177,10 +215,7 @@ class LossDetector:
         else:
             plane.rtt_ns = sample
             plane.var_ns = sample >> 1
-        if ev.rtt_ns:
-            ev.rtt_var_ns += (abs(sample - ev.rtt_ns) - ev.rtt_var_ns) >> 2
-        else:
-            ev.rtt_var_ns = plane.var_ns
+        ev.srtt_ns += sample - ev.srtt_ns >> 2 if ev.srtt_ns else sample
         ev.rtt_ns = sample
         if self._stretch > 1.0:
             self._stretch -= (self._stretch - 1.0) * _STRETCH_DECAY

@@ -77,7 +77,7 @@ class Prober:
         trial = self._trials.get(value)
         if trial is None:
             return
-        trial.ev.rtt_ns, trial.ev.rtt_var_ns = rtt_ns, 0
+        trial.ev.rtt_ns = trial.ev.srtt_ns = rtt_ns
         trial.answered += 1
         trial.unanswered = False
         if trial.answered < self._needed << trial.relapses:

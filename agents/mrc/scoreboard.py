@@ -31,6 +31,7 @@ class Sent:
 
     __slots__ = (
         "blamed",
+        "departs_ns",
         "earlier_ev",
         "ev",
         "fate",
@@ -52,6 +53,7 @@ class Sent:
         self.size = size  # payload bytes
         self.ev = ev
         self.sent_ns = sent_ns
+        self.departs_ns = sent_ns  # when it left the port, about
         self.order = order  # counts the transmissions of the queue pair
         self.transmissions: int = 1 if before is None else before.transmissions + 1
         self.blamed = False  # lost, and its EV was blamed for that
@@ -70,6 +72,8 @@ class Scoreboard:
         self._latest: dict[int, Sent] = {}  # the latest transmission of each packet that has not arrived
         self._flights: list[deque[Sent]] = [deque() for _ in range(planes)]
         self._next_order = 0
+        self.packet_ns = 0  # how long a packet holds a port, as far as it is known
+        self._free_ns = [0] * planes  # when the port of each plane is free again
 
     def __len__(self) -> int:
         """Packets sent and not known to have arrived."""
@@ -79,6 +83,10 @@ class Scoreboard:
         """Record a transmission, the first or a later one of its packet."""
         record = Sent(psn, message, size, ev, now, self._next_order, self._latest.get(psn))
         self._next_order += 1
+        free_ns = self._free_ns[ev.plane]
+        if free_ns > now:  # a NIC's queue holds about two packets, so no longer than for one
+            record.departs_ns = min(free_ns, now + self.packet_ns)
+        self._free_ns[ev.plane] = record.departs_ns + self.packet_ns
         self._latest[psn] = record
         self._unacked |= 1 << psn - self.una
         self.bytes_in_flight += size

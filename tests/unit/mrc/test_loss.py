@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agents.message import Message
 from agents.mrc.config import MrcConfig
 from agents.mrc.ev_set import Ev
@@ -12,6 +14,7 @@ from agents.wire import ev as ev_format
 
 US = 1000
 RTT = 10 * US
+SLACK = RTT // 20  # two packets sent at once leave one after the other
 MESSAGE = Message(Write(0, memoryview(bytes(1)), 0, 0), 0, 1, 0, 0)
 
 
@@ -69,18 +72,18 @@ def test_later_packets_of_other_paths_do_not() -> None:
 def test_overdue_by_a_packet_of_its_plane_that_was_sent_half_a_round_trip_later() -> None:
     sender = Sender()
     record = sender.send(sender.a)
-    sender.arrive(sender.send(sender.b, RTT // 2 - 1))
+    sender.arrive(sender.send(sender.b, RTT // 2 - SLACK))
     assert sender.lost() == []
-    sender.arrive(sender.send(sender.b, RTT // 2 + 1))
+    sender.arrive(sender.send(sender.b, RTT // 2 + SLACK))
     assert sender.lost() == [(record, "overdue")]
 
 
 def test_a_packet_of_another_plane_counts_half_a_round_trip_later_still() -> None:
     sender = Sender()
     record = sender.send(sender.a)
-    sender.arrive(sender.send(sender.other_plane, RTT - 1))
+    sender.arrive(sender.send(sender.other_plane, RTT - SLACK))
     assert sender.lost() == []
-    sender.arrive(sender.send(sender.other_plane, RTT + 1))
+    sender.arrive(sender.send(sender.other_plane, RTT + SLACK))
     assert sender.lost() == [(record, "overdue")]
 
 
@@ -140,6 +143,44 @@ def test_patience_grows_with_what_a_path_swings_and_with_mistakes() -> None:
     before = sender.detector.patience_ns(sender.other_plane)
     sender.detector.was_wrong()
     assert before < sender.detector.patience_ns(sender.other_plane) < 2 * before
+
+
+def settle(sender: Sender) -> None:
+    """So many packets of plane 0 that what is late there is known."""
+    for _ in range(600):
+        sender.now += RTT // 10
+        sender.arrive(sender.send(sender.b))
+
+
+def margin_of(sender: Sender) -> float:
+    """The reorder window of path a, in round trips."""
+    detector = sender.detector
+    return (detector.patience_ns(sender.a) - detector._expected_ns(sender.a)) / detector._planes[0].rtt_ns
+
+
+def test_the_reorder_window_is_what_was_late_and_half_as_much_within_bounds() -> None:
+    """What a packet was late by is counted from the last one that had overtaken it: a tenth of a round trip less."""
+    margins = []
+    for swing in (0, RTT * 6 // 10, RTT * 8 // 10):
+        sender = Sender()
+        settle(sender)
+        # The late one is reported behind those that were sent after it, as a fabric would.
+        for _ in range(600 if swing else 0):
+            sender.now += RTT
+            late = sender.send(sender.a)
+            sender.arrive(sender.send(sender.b, after=swing * 3 // 4))
+            sender.arrive(late, rtt=RTT + swing)
+        margins.append(margin_of(sender))
+    assert margins[0] == pytest.approx(1 / 2, abs=0.02)
+    assert margins[0] < margins[1] < margins[2] <= 0.75
+
+
+def test_a_packet_behind_another_in_its_port_leaves_later() -> None:
+    sender = Sender()
+    sender.now += RTT
+    first, second, third = (sender.send(ev) for ev in (sender.a, sender.b, sender.other_plane))
+    assert first.departs_ns == third.departs_ns == sender.now
+    assert 0 < second.departs_ns - sender.now <= RTT // 4
 
 
 def test_an_ev_not_used_for_long_is_as_patient_as_its_plane() -> None:
