@@ -135,6 +135,14 @@ def _cc_destroy(host: Host, request: dict[str, Any], reply: Reply) -> None:
     reply.ok()
 
 
+def _forget(host: Host, request: dict[str, Any], reply: Reply) -> None:
+    """Of both kinds those that no queue pair uses."""
+    for profiles in (host.agent.ev_profiles, host.agent.cc_profiles):
+        for number in [number for number, profile in profiles.items() if not profile.users]:
+            del profiles[number]
+    reply.ok()
+
+
 def _destroy(profile: EvProfile | CcProfile, profiles: dict[int, Any]) -> None:
     if profile.state is ProfileState.ONLINE:
         raise RequestError(f"profile {profile.profile_id} is ONLINE; take it OFFLINE first (EBUSY)")
@@ -216,4 +224,5 @@ PROFILE_OPERATIONS: dict[str, Operation] = {
     ),
     "cc-profile-query": Operation(_cc_query, _PROFILE),
     "cc-profile-destroy": Operation(_cc_destroy, _PROFILE),
+    "profiles-forget": Operation(_forget, {}),
 }

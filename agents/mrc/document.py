@@ -33,7 +33,8 @@ page follows a packet through `agents/mrc`; the tables and the diagram are made 
 3. `responder` places the bytes, marks the PSN in `arrivals`, and reports by SACK: a cumulative ack, 64 bits around the
    packet that caused it, the EV and the time stamp of that packet, congestion marks, and which of its ports are down.
 4. `scoreboard` takes the report in; `loss` decides what is lost: what others of its EV have overtaken, or what is
-   overdue by the evidence of packets that did arrive. It goes again at once on another path, and its EV is retired.
+   overdue by the evidence of a packet of its plane that left half a round trip later, at least, and has arrived. It
+   goes again at once on another path, and its EV is retired.
 5. `probing` asks a retired EV again, and brings it back when enough probes in a row are answered. One that relapses
    soon waits longer.
 6. `congestion` says how much may fly.
@@ -56,12 +57,43 @@ A trimmed packet is no loss, and retires nothing. What marks, trims and delays m
 """
 
 _VERBS = """\
-## Profiles and verbs
+## Profiles
 
 `agents/mrc/profile.py` has the EV profiles of `mrc_ctl.h` (explicit, generated, ecmp; INIT, OFFLINE, ONLINE; DENIED by
-the controller; events with a drop count), `agents/verbs.py` what a program sees: devices, memory regions, queue pairs
-with their states, completion queues. `mrclab capture LINK --decode` shows the packets by `testbed/lab/mrc.lua`, which
-Wireshark takes as well. `testbed/lab/verbs.py` has the verbs for a host of a running lab.
+the controller; events with a drop count), `agents/mrc/cc_profile.py` those of congestion control (an algorithm and its
+attributes). A host's agent takes them over its control socket (`agents/profile_operations.py`): `ev-profile-create`,
+`-modify`, `-query`, `-replace`, `-deny`, `-events`, `-destroy`, and `cc-profile-create`, `-modify`, `-query`,
+`-destroy`. `qp-create` names them as `ev_profile` and `cc_profile`, and so does the step to INIT of the verbs. In a
+scenario, `t1s: 1` of a workload makes such a profile: its flows use the first T1 of each plane only.
+
+## Verbs
+
+`agents/verbs.py` is what a program sees: devices, memory regions, queue pairs with their states, completion queues.
+`testbed/lab/verbs.py` has the same for a host of a running lab. After `./mrclab up tiny`, as root, with
+`.venv/bin/python`:
+
+```python
+from agents.verbs import QpState
+from testbed.lab.running import open_lab
+from testbed.lab.verbs import RemoteDevice
+
+with open_lab("tiny") as lab:
+    near, far = (RemoteDevice(lab.agent(host).call) for host in ("h0", "h2"))
+    a, b = near.create_qp(), far.create_qp()
+    for qp in (a, b):
+        qp.modify(QpState.INIT)
+    for qp, other, peer in ((a, b, 2), (b, a, 0)):
+        qp.modify(QpState.RTR, peer_host=peer, dest_qp_num=other.qp_num, rq_psn=other.sq_psn)
+        qp.modify(QpState.RTS)
+    source, target = near.reg_mr(10_000), far.reg_mr(10_000, remote_write=True)
+    source.write(b"sprayed over every plane. " * 384)
+    a.post_write(1, source, target.address, target.rkey, imm_data=7)
+    while not (done := far.poll_cq()):
+        pass
+    print(done[0].opcode.name, done[0].imm_data, done[0].byte_len, target.read(0, 25))
+```
+
+`mrclab capture LINK --decode` shows the packets by `testbed/lab/mrc.lua`, which Wireshark takes as well.
 """
 
 

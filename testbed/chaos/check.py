@@ -24,7 +24,12 @@ from testbed.topology.yamlfile import Where
 
 def check(scenario: Scenario, clos: Clos) -> None:
     """Raises InputError with all that does not fit, each with its line and the nearest right thing."""
-    errors = [*_transport_errors(scenario, clos), *_fault_errors(scenario, clos), *_pair_errors(scenario, clos)]
+    errors = [
+        *_transport_errors(scenario, clos),
+        *_workload_errors(scenario, clos),
+        *_fault_errors(scenario, clos),
+        *_pair_errors(scenario, clos),
+    ]
     if errors:
         raise InputError.several(errors)
 
@@ -78,6 +83,16 @@ def _error(scenario: Scenario, where: Where, what: str, hint: str = "") -> Input
 def _transport_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
     problems = transport_problems(clos.spec, scenario.transport_of(clos.spec))
     return [_error(scenario, problem.where, problem.what, problem.hint) for problem in problems]
+
+
+def _workload_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
+    there = clos.spec.t1s_per_plane
+    errors = []
+    for number, workload in enumerate(scenario.workloads):
+        if isinstance(workload, Workload) and workload.t1s is not None and workload.t1s > there:
+            what = f"{workload.t1s} T1s of each plane; the lab has {there}"
+            errors.append(_error(scenario, ("workloads", number, "t1s"), what, f"write {there} or less"))
+    return errors
 
 
 def _fault_errors(scenario: Scenario, clos: Clos) -> list[InputError]:

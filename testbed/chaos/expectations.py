@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from testbed.measure import faults, phases, ports_view, series
+from testbed.measure import fairness, faults, phases, ports_view, series
 from testbed.measure.faults import FaultCost
 from testbed.measure.judgement import Judged, Unit
 from testbed.measure.record import GOOD_STATES, QpFailed, Run
@@ -123,6 +123,16 @@ def _min_goodput(view: View) -> Measured:
     usual = series.mean_goodput(run, flows, run.measured_from_ns, first_fault_ns)
     bins = series.goodput_bins(run, flows, series.run_edges(run, run.measured_from_ns, run.stop_ns))
     return (min(bins) / usual if bins and usual > 0 else None), len(bins)
+
+
+def _slowest(view: View) -> Measured:
+    shares = fairness.shares(view.run)
+    return min(shares, default=None), len(shares)
+
+
+def _fairness(view: View) -> Measured:
+    shares = fairness.shares(view.run)
+    return fairness.jain(shares), len(shares)
 
 
 def _of_oracle(view: View) -> list[float]:
@@ -239,6 +249,27 @@ EXPECTATIONS = {
             "fraction",
             "at_least",
             _min_goodput,
+        ),
+        Expectation(
+            "min_flow_of_offered",
+            "mean goodput of the slowest flow, of what it offers (load full: the line rate, in payload), at least",
+            "fraction",
+            "at_least",
+            _slowest,
+        ),
+        Expectation(
+            "min_fairness",
+            "Jain's index of the mean goodputs of the flows, at least",
+            "fraction",
+            "at_least",
+            _fairness,
+        ),
+        Expectation(
+            "timeouts",
+            "packets that were sent again because nothing was heard of them, at most",
+            "count",
+            "at_most",
+            lambda view: fairness.timeouts(view.run),
         ),
         Expectation(
             "min_goodput_of_oracle",

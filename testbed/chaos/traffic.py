@@ -6,6 +6,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agents.mrc.profile import path_fields
 from testbed.chaos.stage import Agents, ask
 from testbed.chaos.workload import Workload
 from testbed.measure.record import Flow, FlowTotals
@@ -42,7 +43,12 @@ class Traffic:
         self._clear()
         flows = [one for one in flows for _ in range(one[1].qps)]
         sources = ask(
-            self._agents, "qp-create", [(flow.src, self._creation(flow.dst, work, kind)) for work, flow in flows]
+            self._agents,
+            "qp-create",
+            [
+                (flow.src, {**self._creation(flow.dst, work, kind), **self._profile(flow.src, work, kind)})
+                for work, flow in flows
+            ],
         )
         targets = ask(
             self._agents, "qp-create", [(flow.dst, self._creation(flow.src, work, kind)) for work, flow in flows]
@@ -135,6 +141,19 @@ class Traffic:
             "qp-destroy",
             [(host, {"qpn": qpn}) for host, answer in greetings.items() for qpn in answer["qps"]],
         )
+        self._agents.call("profiles-forget")
+
+    def _profile(self, host: str, workload: Workload, kind: Fields) -> Fields:
+        """The EV profile of a workload that is to use some of the paths only, made on this host."""
+        if workload.t1s is None or kind["transport"] != "mrc":
+            return {}
+        planes = self._clos.spec.planes
+        number = ask(self._agents, "ev-profile-create", [(host, {})])[0]["profile"]
+        fields = [{"width": one.width, "max_val": one.max_val} for one in path_fields(planes, workload.t1s)]
+        content = {"mode": "generated", "count": planes * workload.t1s, "fields": fields}
+        for change in ({"state": "OFFLINE", **content}, {"state": "ONLINE"}):
+            ask(self._agents, "ev-profile-modify", [(host, {"profile": number, **change})])
+        return {"ev_profile": number}
 
     def _creation(self, peer: str, workload: Workload, kind: Fields) -> Fields:
         region_bytes = max(_MIN_REGION_BYTES // workload.qps, _MIN_SLOTS * workload.message)

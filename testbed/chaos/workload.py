@@ -55,6 +55,9 @@ class Workload(Section):
         description="share of the host's line rate (all planes, in payload), or full: as fast as it goes",
     )
     qps: int = Field(default=1, ge=1, le=MAX_QPS, description="queue pairs of each pair, which share its load")
+    t1s: int | None = Field(
+        default=None, ge=1, description="only the first so many T1s of each plane are used (an EV profile says so)"
+    )
     expect: FlowExpect = Field(  # type: ignore[valid-type]
         default_factory=FlowExpect, description="what each of its flows is judged by"
     )

@@ -148,6 +148,13 @@ class Transport(_Section):
             raise ValueError("probes would flood the fabric; write 1 ms or more")
         return interval_ns
 
+    @model_validator(mode="after")
+    def _window_is_of_the_fixed_one(self) -> Transport:
+        if "window" in self.model_fields_set and self.kind == "mrc" and self.congestion != "fixed":
+            what = f"window is the window of 'congestion: fixed'; with {self.congestion} it follows the fabric"
+            refuse([Problem(("window",), what, "add 'congestion: fixed', or leave window out")])
+        return self
+
     def qp_options(self) -> dict[str, Any]:
         """The same as the `options` of an agent's `qp-create`, for its `kind`."""
         if self.kind == "roce":

@@ -107,6 +107,15 @@ def wrong_sum(run: Run) -> None:
     run.jobs[0] = replace(run.jobs[0], bytes_wrong=3)
 
 
+def one_slow_flow(run: Run) -> None:
+    slow = handmade.run(rate=lambda flow, plane, t_s: PLANE_BPS * (0.5 if flow == "h0>h2" else 1))
+    run.received = slow.received
+
+
+def timeout(run: Run) -> None:
+    run.events += [replace(loss(3.01), cause="timeout"), loss(3.02)]
+
+
 MISSES: list[tuple[str, float, Callable[[Run], None], float]] = [
     ("bytes_wrong", 0, wrong_byte, 1),
     ("bytes_wrong", 0, wrong_sum, 3),
@@ -119,6 +128,9 @@ MISSES: list[tuple[str, float, Callable[[Run], None], float]] = [
     ("min_goodput_of_oracle", 0.95, lasting_dip, 0.9),
     ("goodput_off_oracle", 0.05, lasting_dip, 0.1),
     ("goodput_off_oracle", 0.05, more_than_possible, 0.2),
+    ("min_flow_of_offered", 0.95, one_slow_flow, 0.5),
+    ("min_fairness", 0.97, one_slow_flow, 3.5**2 / (4 * 3.25)),
+    ("timeouts", 0, timeout, 1),
     ("rerouted_within", 100e6, losses_for_half_a_second, 500e6),
     ("packets_lost_per_qp", 10, eleven_losses, 11),
     ("packets_lost", 10, eleven_losses, 11),
