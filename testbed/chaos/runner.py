@@ -51,13 +51,15 @@ Live = Callable[[Run, int, list[RunEvent]], None]
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended: its verdict with the command line's exit code, its summary, and the files it wrote by name."""
+    """How a run ended: its verdict with the command line's exit code, its summary, the files it wrote by name, and all
+    that was recorded."""
 
     verdict: Verdict
     exit_code: int
     summary: dict[str, Any]
     judgement: Judgement
     paths: dict[str, Path]
+    run: Run
 
 
 def run_scenario(
@@ -297,4 +299,4 @@ def _write(run: Run, judgement: Judgement, out_dir: Path, report: bool) -> RunRe
         paths["report"].write_text(html.render(run, judgement, recorded))
     else:
         del paths["recording"], paths["report"]
-    return RunResult(judgement.verdict, verdict.EXIT_CODES[judgement.verdict], summarised, judgement, paths)
+    return RunResult(judgement.verdict, verdict.EXIT_CODES[judgement.verdict], summarised, judgement, paths, run)
