@@ -30,6 +30,7 @@ VERBS = {
     "sim": "virtual",
     "campaign": "campaigns",
     "health": "health",
+    "compare": "compares",
     "fault": "faults",
     "repair": "mending",
     "capture": "mending",

@@ -1,0 +1,154 @@
+"""What is compared, as data: for each column the lab that follows from the scenario's, and the scenario as run there.
+
+Every host has the same bandwidth in all columns. MRC has the scenario's lab with its planes; RoCE has one plane whose
+links have the rates of all planes together, as its NICs cannot use several. Faults that name a plane name the only one
+there. RoCE is tried with several numbers of queue pairs and settings of its rate control (`Variant`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from testbed.chaos import check
+from testbed.chaos.scenario import Scenario
+from testbed.topology import clos
+from testbed.topology.errors import InputError, nearest
+from testbed.topology.labspec import LabSpec, Transport
+
+QP_COUNTS = (1, 8, 16)  # of each pair, as in the paper's figures 16 and 17
+DCQCN_PROFILES = ("published", "vendor", "gentle", "eager")
+_ROCE_SETTINGS = ("timeout_exponent", "retry_count")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One of the things that are compared."""
+
+    name: str
+    words: str
+    kind: Literal["mrc", "roce"]
+    routing: Literal["srv6", "ecmp", "bgp"]
+    one_plane: bool = False
+    routed: dict[str, Any] = field(default_factory=dict)  # of the lab's section `bgp`
+    in_virtual_time: bool = True
+
+
+COLUMNS = {
+    column.name: column
+    for column in (
+        Column("mrc", "MRC over static SRv6 paths", "mrc", "srv6"),
+        Column("mrc-ecmp", "MRC whose EVs the switches hash", "mrc", "ecmp"),
+        Column("roce", "RoCEv2, DCQCN, ECMP", "roce", "ecmp", one_plane=True),
+        Column("roce-bgp", "RoCEv2, DCQCN, BGP with BFD", "roce", "bgp", one_plane=True, in_virtual_time=False),
+        Column(
+            "roce-nobfd",
+            "RoCEv2, DCQCN, BGP without BFD",
+            "roce",
+            "bgp",
+            one_plane=True,
+            routed={"bfd": False},
+            in_virtual_time=False,
+        ),
+    )
+}
+BY_DEFAULT = ("mrc", "mrc-ecmp", "roce", "roce-bgp")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How a column's transport is set; MRC's only one leaves everything as the scenario has it."""
+
+    qps: int | None = None
+    dcqcn: str | None = None
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return "as it is" if self.qps is None else f"{self.qps} QP{'s' if self.qps > 1 else ''}, {self.dcqcn}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A column on its lab: what runs there, by variant; `mapped`: targets of faults as they are written there."""
+
+    column: Column
+    spec: LabSpec
+    scenarios: dict[Variant, Scenario]
+    mapped: dict[str, str]
+
+
+def find(names: Iterable[str]) -> list[Column]:
+    """The columns of these names. Raises InputError with the nearest one."""
+    found = []
+    for name in names:
+        if name not in COLUMNS:
+            raise InputError(
+                f"there is no column {name!r}", nearest(name, COLUMNS) or f"there are {', '.join(COLUMNS)}"
+            )
+        found.append(COLUMNS[name])
+    return found
+
+
+def variants(column: Column, qps: Iterable[int], profiles: Iterable[str]) -> list[Variant]:
+    """The ways in which a column is tried."""
+    if column.kind == "mrc":
+        return [Variant()]
+    profiles = list(profiles)
+    for name in profiles:
+        if name not in DCQCN_PROFILES:
+            raise InputError(f"no DCQCN profile is called {name!r}", f"there are {', '.join(DCQCN_PROFILES)}")
+    return [Variant(number, profile) for number in qps for profile in profiles]
+
+
+def entry(column: Column, scenario: Scenario, spec: LabSpec, tried: Iterable[Variant]) -> Entry:
+    """A column of a comparison. Raises InputError when the scenario cannot run there."""
+    lab = lab_of(column, spec)
+    mapped = {} if not column.one_plane else {one.target: _in_one_plane(one.target) for one in scenario.faults}
+    found = {variant: _scenario(column, scenario, lab, mapped, variant) for variant in tried}
+    for one in found.values():
+        check.check(one, clos.build(lab))
+    return Entry(column, lab, found, {old: new for old, new in mapped.items() if old != new})
+
+
+def lab_of(column: Column, spec: LabSpec) -> LabSpec:
+    """The lab of a column: as much bandwidth for each host, and between racks, as the scenario's."""
+    data = spec.model_dump(mode="json", exclude_unset=True, exclude={"bgp", "radix"})
+    data |= {"name": f"co-{column.name}", "routing": column.routing}
+    data["transport"] = {**data.get("transport", {}), "kind": column.kind}
+    if column.one_plane:
+        data["planes"] = 1
+        for section in ("rates", "stands_for"):
+            rates = getattr(spec, section)
+            data[section] = {name: f"{spec.planes * getattr(rates, name)} b/s" for name in ("host", "fabric")}
+    if column.routing == "bgp":
+        data["bgp"] = column.routed
+    return LabSpec.model_validate(data)
+
+
+def _scenario(column: Column, scenario: Scenario, lab: LabSpec, mapped: dict[str, str], variant: Variant) -> Scenario:
+    written = scenario.transport.model_fields_set
+    kept = [name for name in written if (name in _ROCE_SETTINGS) == (column.kind == "roce")]
+    settings = {name: getattr(scenario.transport, name) for name in kept if name not in ("kind", "dcqcn")}
+    settings["kind"] = column.kind
+    if variant.dcqcn is not None:
+        settings["dcqcn"] = variant.dcqcn
+    transport = Transport().model_copy(update=settings)
+    transport.__pydantic_fields_set__.clear()
+    transport.__pydantic_fields_set__.update(settings)
+    workloads = scenario.workloads
+    if variant.qps is not None:
+        workloads = [work.model_copy(update={"qps": variant.qps}) for work in workloads]
+    faults = [one.model_copy(update={"target": mapped.get(one.target, one.target)}) for one in scenario.faults]
+    changes = {"lab": lab.name, "transport": transport, "workloads": workloads, "faults": faults}
+    copy = scenario.model_copy(update=changes)
+    copy._document = None  # its lines are those of the scenario's own lab, and workers could not take it
+    return copy
+
+
+def _in_one_plane(target: str) -> str:
+    """A fault's target with the only plane instead of the one that it names."""
+    target = re.sub(r"\bp\d+(t[01]-\d+)", r"p0\1", target)
+    return re.sub(r"\bplane([ =])\d+", r"plane\g<1>0", target)

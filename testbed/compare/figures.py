@@ -1,0 +1,169 @@
+"""What a comparison reads off a run: named figures, and the curve of its goodput.
+
+Figures of streams and jobs are by workload (and size), so that an incast and its victim, or small and large messages,
+stand apart. A time that never came is infinite, what there was nothing to measure of is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isinf
+from statistics import median
+from typing import Any, Literal
+
+from testbed.measure import faults, series
+from testbed.measure.distribution import Distribution
+from testbed.measure.record import QpFailed, Run
+from testbed.topology.units import format_duration, format_rate, format_size
+
+CURVE_BIN_NS = 100_000_000  # of the lab's time
+
+Unit = Literal["rate", "share", "seconds", "count", "index"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure: its key, what it is, and its unit."""
+
+    key: str
+    words: str
+    unit: Unit
+
+    def show(self, value: float) -> str:
+        """For people."""
+        if isinf(value):
+            return "never"
+        if self.unit == "rate":
+            return format_rate(round(value))
+        if self.unit == "seconds":
+            return format_duration(value * 1e9)
+        if self.unit == "share":
+            return f"{value:.1%}"
+        return f"{value:.3f}" if self.unit == "index" else f"{value:.4g}"
+
+
+_OF_RUN = (
+    Row("goodput_bps", "goodput of all streams", "rate"),
+    Row("dip", "goodput missing in the worst 200 ms of any fault", "share"),
+    Row("recovered_s", "time until goodput was back, slowest fault", "seconds"),
+    Row("rerouted_s", "time from the first packet lost to the last, slowest fault", "seconds"),
+    Row("packets_lost", "packets lost, all flows and faults", "count"),
+    Row("qp_errors", "queue pairs that died", "count"),
+    Row("interruptions", "interruptions of jobs", "count"),
+    Row("bytes_wrong", "bytes wrong", "count"),
+)
+_OF_STREAMS: tuple[tuple[str, str, Unit], ...] = (
+    ("goodput_bps", "goodput", "rate"),
+    ("min_flow_share", "least flow, of what a host can send", "share"),
+    ("jain_index", "Jain's index", "index"),
+    ("p50", "message completion, median", "seconds"),
+    ("p99", "message completion, p99", "seconds"),
+    ("p99.9", "message completion, p99.9", "seconds"),
+)
+_OF_JOBS: tuple[tuple[str, str, Unit], ...] = (
+    ("busbw_bps", "bus bandwidth", "rate"),
+    ("operations_per_s", "operations a second, restarts included", "count"),
+    ("p50", "operation, median", "seconds"),
+    ("p99", "operation, p99", "seconds"),
+)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One run: its figures by key, its curve in bits per second, its verdict with reasons."""
+
+    seed: int
+    verdict: str
+    reasons: list[str]
+    interrupted: str
+    figures: dict[str, float]
+    curve: list[float]
+
+
+def observe(run: Run, summary: Mapping[str, Any]) -> Observed:
+    """Read a run. `summary` is its own."""
+    costs = faults.costs(run)
+    figures: dict[str, float | None] = {
+        "bytes_wrong": sum(one["bytes_wrong"] for one in (*summary["flows"], *summary["jobs"])),
+        "qp_errors": sum(isinstance(event, QpFailed) for event in run.events),
+    }
+    if summary["workloads"]:
+        figures["goodput_bps"] = sum(one["goodput_bps"] for one in summary["workloads"])
+    if costs:
+        figures |= {
+            "dip": _most(cost.dip_fraction for cost in costs),
+            "recovered_s": _most(cost.recovered_s for cost in costs),
+            "rerouted_s": _most(cost.rerouted_s for cost in costs),
+            "packets_lost": sum(cost.packets_lost for cost in costs),
+        }
+    for one in summary["workloads"]:
+        values = {**one, **(one["completion_s"] or {})}
+        figures |= {f"workloads[{one['workload']}].{key}": values.get(key) for key, _, _ in _OF_STREAMS}
+    if summary["jobs"]:
+        figures["interruptions"] = sum(len(one["interruptions"]) for one in summary["jobs"])
+    for one in summary["jobs"]:
+        values = {**one, **(one["operation_s"] or {}), "busbw_bps": one["busbw_bps"] or 0}
+        figures |= {f"{_job(one)}.{key}": values.get(key) for key, _, _ in _OF_JOBS}
+    edges = series.run_edges(run, run.start_ns, run.stop_ns, CURVE_BIN_NS)
+    return Observed(
+        seed=run.seed,
+        verdict=summary["verdict"],
+        reasons=list(summary["reasons"]),
+        interrupted=summary["interrupted"],
+        figures={key: float(value) for key, value in figures.items() if value is not None},
+        curve=[round(bps) for bps in series.goodput_bins(run, [flow.name for flow in run.flows], edges)],
+    )
+
+
+def score(runs: Sequence[Observed]) -> float:
+    """How good a variant is: what streams carried and jobs had as bus bandwidth, mean over the runs; more is better."""
+    wanted = [
+        value
+        for run in runs
+        for key, value in run.figures.items()
+        if key == "goodput_bps" or key.endswith(".busbw_bps")
+    ]
+    return sum(wanted) / len(runs) if runs else 0.0
+
+
+def rows(runs: Sequence[Observed]) -> list[Row]:
+    """All figures that any of the runs has, in a fixed order."""
+    found = dict.fromkeys(key for run in runs for key in run.figures)
+    listed = [row for row in _OF_RUN if row.key in found]
+    for place in dict.fromkeys(key[: key.index("]") + 1] for key in found if "]" in key):
+        table = _OF_JOBS if place.startswith("jobs") else _OF_STREAMS
+        listed += [
+            Row(f"{place}.{key}", f"{_title(place)}: {words}", unit)
+            for key, words, unit in table
+            if f"{place}.{key}" in found
+        ]
+    return listed
+
+
+def of(runs: Sequence[Observed], key: str) -> Distribution | None:
+    """One figure over the valid runs of a column; None when none has it."""
+    return Distribution.of([run.figures[key] for run in runs if run.verdict != "invalid" and key in run.figures])
+
+
+def middle_curve(runs: Sequence[Observed]) -> tuple[list[float], list[float], list[float]]:
+    """(lowest, median, highest) of the valid runs in each bin."""
+    curves = [run.curve for run in runs if run.verdict != "invalid"]
+    bins = [[curve[at] for curve in curves if at < len(curve)] for at in range(max(map(len, curves), default=0))]
+    return [min(one) for one in bins], [median(one) for one in bins], [max(one) for one in bins]
+
+
+def _job(told: Mapping[str, Any]) -> str:
+    return f"jobs[{told['workload']}, {told['kind']}, {told['message_bytes']}]"
+
+
+def _title(place: str) -> str:
+    shelf, _, inside = place.rstrip("]").partition("[")
+    if shelf == "workloads":
+        return f"streams {inside}"
+    _, kind, size = inside.split(", ")
+    return f"{kind} of {format_size(int(size))}"
+
+
+def _most(values: Any) -> float | None:
+    return max((value for value in values if value is not None), default=None)

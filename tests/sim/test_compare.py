@@ -1,0 +1,75 @@
+"""Comparisons in virtual time: all columns, all settings, one table; and what makes one end otherwise than with 0."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.chaos.scenario import load_scenario
+from testbed.compare import columns
+from testbed.compare.engine import Comparison, compare
+from testbed.topology.errors import InputError
+from testbed.topology.labfile import load_lab
+
+FLAP = """
+lab: tiny
+seed: 4
+duration: 1400 ms
+warmup: 400 ms
+workloads:
+  - {kind: write_bw, pairs: across, load: full}
+faults:
+  - {kind: link-flap, target: "p1t0-0:p1t1-1", at: 800 ms, for: 200 ms}
+expect: {bytes_wrong: 0}
+"""
+
+
+def run(folder: Path, text: str = FLAP, names: str = "mrc,mrc-ecmp,roce,roce-bgp", **options: Any) -> Comparison:
+    path = folder / "flap.yaml"
+    path.write_text(text)
+    scenario = load_scenario(path)
+    given = {"seeds": (4, 5), "qps": (1, 4), "profiles": ("published", "eager"), "virtual": True, **options}
+    wanted = columns.find(names.split(","))
+    return compare(scenario, load_lab(scenario.lab), folder / "out", lambda text: None, wanted=wanted, **given)
+
+
+def test_columns_side_by_side(tmp_path: Path) -> None:
+    comparison = run(tmp_path)
+    told = json.loads(comparison.paths["json"].read_text())
+    assert comparison.exit_code == 0 and not told["interrupted"]
+    mrc, ecmp, roce, bgp = told["columns"]
+    assert bgp["missing"] and not any(one["missing"] for one in (mrc, ecmp, roce))
+    assert len(roce["tried"]) == 4 and not mrc["tried"]
+    assert roce["best"] == max(roce["tried"], key=lambda one: one["score_bps"])["variant"]
+    for column in (mrc, ecmp, roce):
+        assert [one["seed"] for one in column["runs"]] == [4, 5]
+        assert column["figures"]["bytes_wrong"]["max"] == 0
+        assert column["figures"]["workloads[0].min_flow_share"]["count"] == 2
+        assert len(column["curve"]["median_bps"]) == 14 and max(column["curve"]["median_bps"]) > 0
+    share = [one["figures"]["workloads[0].min_flow_share"]["median"] for one in (mrc, roce)]
+    assert share[0] > share[1], "hashed flows collide"
+    page = comparison.paths["page"].read_text()
+    assert "What is unlike" in page and "roce: settings tried" in page and "roce-bgp is not here" in page
+
+
+def test_the_same_seeds_are_the_same_comparison(tmp_path: Path) -> None:
+    told = []
+    for name in ("a", "b"):
+        folder = tmp_path / name
+        folder.mkdir()
+        told.append(run(folder, names="mrc", seeds=(4,)).paths["json"].read_text())
+    assert told[0] == told[1]
+
+
+def test_a_first_column_that_misses_an_expectation_is_1(tmp_path: Path) -> None:
+    comparison = run(tmp_path, FLAP.replace("bytes_wrong: 0", "packets_lost: 0"), "mrc", seeds=(4,))
+    assert comparison.exit_code == 1
+    assert comparison.told["columns"][0]["reasons"] == ["packets_lost"]
+
+
+def test_without_any_column_it_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no routing protocol runs in virtual time"):
+        run(tmp_path, names="roce-bgp")
