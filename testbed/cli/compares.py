@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @click.command("compare")
 @click.argument("scenario")
 @click.option("--sim", "virtual", is_flag=True, help="In virtual time, on all cores; needs no root.")
+@click.option("--real-rates", is_flag=True, help="With --sim: at the rates that the lab stands for.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, help="How many, from the scenario's on.")
 @click.option(
     "--columns", "wanted", metavar="NAME,..", help="mrc, mrc-ecmp, roce, roce-bgp, roce-nobfd; the last is extra."
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 def compare_verb(
     scenario: str,
     virtual: bool,
+    real_rates: bool,
     seeds: int,
     wanted: str | None,
     qps: str,
@@ -45,17 +47,20 @@ def compare_verb(
     from testbed.compare.engine import compare
     from testbed.topology.labfile import load_lab
 
+    if real_rates and not virtual:
+        raise click.UsageError("--real-rates needs --sim")
     loaded = load_scenario(scenario, overrides)
     comparison = compare(
         loaded,
         load_lab(loaded.lab),
-        out or Path("runs") / f"{loaded.name}-compare{'-sim' if virtual else ''}",
+        out or Path("runs") / f"{loaded.name}-compare{'-real' if real_rates else '-sim' if virtual else ''}",
         say,
         wanted=columns.find(wanted.split(",") if wanted else columns.BY_DEFAULT),
         seeds=range(loaded.seed, loaded.seed + seeds),
         qps=_numbers(qps),
         profiles=profiles.split(",") if profiles else columns.DCQCN_PROFILES,
         virtual=virtual,
+        real_rates=real_rates,
     )
     result(as_json, comparison.told, lambda: _show(comparison))
     return comparison.exit_code

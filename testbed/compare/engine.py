@@ -83,8 +83,12 @@ def compare(
     qps: Sequence[int],
     profiles: Sequence[str],
     virtual: bool,
+    real_rates: bool = False,
 ) -> Comparison:
-    """Run it all and write `compare.json` and `compare.html`. Raises InputError when no column can be had."""
+    """Run it all and write `compare.json` and `compare.html`. Raises InputError when no column can be had.
+
+    `real_rates`, in virtual time: at the rates that the labs stand for, all times divided by the time dilation.
+    """
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -105,11 +109,12 @@ def compare(
             entries.append((one, entry))
     if not entries:
         raise InputError.several([InputError(f"{one.column.name}: {one.missing}") for one in compared])
-    with _stage(scenario, virtual) as stage:
+    with _stage(scenario, virtual, real_rates) as stage:
         for one, entry in entries:
             if not stage.interrupted:
                 _run_column(one, entry, seeds, stage, tell)
-    told = _told(scenario, compared, unlike.said([entry for _, entry in entries]), seeds, virtual)
+    where = "on the kernel lab" if not virtual else "in virtual time" + (", at real rates" if real_rates else "")
+    told = _told(scenario, compared, unlike.said([entry for _, entry in entries]), seeds, where)
     told["interrupted"] = stage.interrupted
     paths = {"json": out_dir / JSON_FILE, "page": out_dir / PAGE_FILE}
     paths["json"].write_text(json.dumps(told, indent=1) + "\n")
@@ -146,8 +151,9 @@ class _Stage(ABC):
 
 
 class _InVirtualTime(_Stage):
-    def __init__(self, pool: ProcessPoolExecutor, wish: Interruptible) -> None:
+    def __init__(self, pool: ProcessPoolExecutor, wish: Interruptible, real_rates: bool) -> None:
         super().__init__()
+        self._one = partial(_simulated, real_rates)
         self._pool = pool
         self._wish = wish
 
@@ -157,7 +163,7 @@ class _InVirtualTime(_Stage):
             if self.interrupted:
                 return []
             waiting = [
-                self._pool.submit(_simulated, entry.scenarios[variant], entry.spec, seed) for variant, seed in wanted
+                self._pool.submit(self._one, entry.scenarios[variant], entry.spec, seed) for variant, seed in wanted
             ]
             found = []
             for future in waiting:
@@ -201,17 +207,17 @@ class _OnTheKernel(_Stage):
 
 
 @contextmanager
-def _stage(scenario: Scenario, virtual: bool) -> Iterator[_Stage]:
+def _stage(scenario: Scenario, virtual: bool, real_rates: bool) -> Iterator[_Stage]:
     if virtual:
         with Interruptible() as wish, ProcessPoolExecutor(os.cpu_count()) as pool:
-            yield _InVirtualTime(pool, wish)
+            yield _InVirtualTime(pool, wish, real_rates)
     else:
         yield _OnTheKernel(library.find("topologies", scenario.lab))
 
 
-def _simulated(scenario: Scenario, spec: LabSpec, seed: int) -> Observed:
+def _simulated(real_rates: bool, scenario: Scenario, spec: LabSpec, seed: int) -> Observed:
     with tempfile.TemporaryDirectory(prefix=_SCRATCH_PREFIX) as scratch:
-        return _observed(simulate(scenario, spec, Path(scratch), seed=seed, report=False))
+        return _observed(simulate(scenario, spec, Path(scratch), seed=seed, real_rates=real_rates, report=False))
 
 
 def _observed(result: RunResult) -> Observed:
@@ -219,14 +225,14 @@ def _observed(result: RunResult) -> Observed:
 
 
 def _told(
-    scenario: Scenario, compared: Sequence[Compared], said: Sequence[str], seeds: Sequence[int], virtual: bool
+    scenario: Scenario, compared: Sequence[Compared], said: Sequence[str], seeds: Sequence[int], where: str
 ) -> dict[str, Any]:
     """All of it for JSON and the page. A time that never came is null, and counted in `never`."""
     rows = figures.rows([run for one in compared for run in one.runs])
     return {
         "schema_version": SCHEMA_VERSION,
         "scenario": scenario.name,
-        "where": "in virtual time" if virtual else "on the kernel lab",
+        "where": where,
         "seeds": list(seeds),
         "interrupted": "",
         "unlike": list(said),
@@ -252,7 +258,12 @@ def _column(one: Compared, rows: Sequence[figures.Row]) -> dict[str, Any]:
         "verdicts": {name: verdicts.count(name) for name in ("pass", "fail", "invalid")},
         "reasons": sorted({reason for run in one.runs for reason in run.reasons}),
         "figures": {row.key: _distribution(one.runs, row.key) for row in rows},
-        "curve": {"bin_s": figures.CURVE_BIN_NS / 1e9, "min_bps": low, "median_bps": middle, "max_bps": high},
+        "curve": {
+            "bin_s": one.runs[0].bin_s if one.runs else None,
+            "min_bps": low,
+            "median_bps": middle,
+            "max_bps": high,
+        },
         "runs": [
             {
                 "seed": run.seed,

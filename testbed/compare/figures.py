@@ -79,6 +79,7 @@ class Observed:
     interrupted: str
     figures: dict[str, float]
     curve: list[float]
+    bin_s: float = CURVE_BIN_NS / 1e9
 
 
 def observe(run: Run, summary: Mapping[str, Any]) -> Observed:
@@ -112,6 +113,7 @@ def observe(run: Run, summary: Mapping[str, Any]) -> Observed:
         reasons=list(summary["reasons"]),
         interrupted=summary["interrupted"],
         figures={key: float(value) for key, value in figures.items() if value is not None},
+        bin_s=run.of_lab(CURVE_BIN_NS) / 1e9,
         curve=[round(bps) for bps in series.goodput_bins(run, [flow.name for flow in run.flows], edges)],
     )
 
