@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from testbed.lab import lifecycle
-from testbed.lab.running import RunningLab, open_lab
+from testbed.lab.running import RunningLab
 from testbed.topology import library
-from testbed.topology.labfile import load_lab
+from tests.kernel.labs import lab_like
 
 
 @pytest.fixture
@@ -32,11 +32,5 @@ def lab_file(tmp_path: Path) -> Iterator[Callable[[str, str], Path]]:
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """A lab like `tiny`, up for all tests of a module. A test that damages it has to mend it."""
-    path = tmp_path_factory.mktemp("labs") / "fa-tiny.yaml"
-    path.write_text(library.find("topologies", "tiny").read_text())
-    try:
-        lifecycle.up(load_lab(path), path)
-        with open_lab("fa-tiny") as lab:
-            yield lab
-    finally:
-        lifecycle.down("fa-tiny")
+    with lab_like("tiny", "fa-tiny", tmp_path_factory.mktemp("labs")) as lab:
+        yield lab

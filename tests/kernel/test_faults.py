@@ -31,9 +31,9 @@ from testbed.lab.capture import capture
 from testbed.lab.repair import repair
 from testbed.lab.running import RunningLab, open_lab
 from testbed.lab.verify import verify_paths
-from testbed.topology import library
 from testbed.topology.errors import MissingError
 from testbed.topology.labfile import load_lab
+from tests.kernel.labs import lab_like
 
 pytestmark = pytest.mark.kernel
 
@@ -85,14 +85,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    path = tmp_path_factory.mktemp("labs") / f"{LAB}.yaml"
-    path.write_text(library.find("topologies", "tiny").read_text())
-    try:
-        lifecycle.up(load_lab(path), path)
-        with open_lab(LAB) as running:
-            yield running
-    finally:
-        lifecycle.down(LAB)
+    with lab_like("tiny", LAB, tmp_path_factory.mktemp("labs")) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

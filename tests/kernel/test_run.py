@@ -31,9 +31,9 @@ from testbed.fabric.observe import snapshot
 from testbed.lab import lifecycle, lock, state
 from testbed.lab.running import RunningLab, open_lab
 from testbed.measure.record import FaultActed, Run, RunEvent
-from testbed.topology import library
 from testbed.topology.errors import InputError
 from testbed.topology.labfile import load_lab
+from tests.kernel.labs import lab_like
 
 pytestmark = pytest.mark.kernel
 
@@ -59,14 +59,8 @@ expect:
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """A lab like `tiny`, up for all tests of this module."""
-    path = tmp_path_factory.mktemp("labs") / f"{LAB}.yaml"
-    path.write_text(library.find("topologies", "tiny").read_text())
-    try:
-        lifecycle.up(load_lab(path), path)
-        with open_lab(LAB) as running:
-            yield running
-    finally:
-        lifecycle.down(LAB)
+    with lab_like("tiny", LAB, tmp_path_factory.mktemp("labs")) as running:
+        yield running
 
 
 @pytest.fixture
