@@ -1,4 +1,4 @@
-"""A lab like one that comes with mrclab, under another name: up inside the block, and gone after it whatever happens."""
+"""A lab like one that comes with mrclab, under another name: up inside the block, gone after it whatever happens."""
 
 from __future__ import annotations
 
