@@ -47,9 +47,14 @@ def _shown(figure: Figure, found: Distribution) -> dict[str, str]:
     }
 
 
+def axis(figure: Figure) -> tuple[float, str]:
+    """What a figure's values are multiplied with in a plot, and the unit that they have then."""
+    return (1e3, "ms") if figure.unit == "s" else (100, "%") if figure.unit == "fraction" else (1, figure.unit)
+
+
 def plot(figure: Figure, found: Distribution) -> str:
     """Histogram and CDF over one axis; an SVG element."""
-    scale, unit = (1e3, "ms") if figure.unit == "s" else (100, "%") if figure.unit == "fraction" else (1, figure.unit)
+    scale, unit = axis(figure)
     drawn, axes = figures.new_figure(2.4)
     values = [scale * value for value in found.values]
     axes.hist(values, bins=min(_BINS, max(1, found.count)), color="#56B4E9", label="faults")

@@ -1,0 +1,59 @@
+"""CDFs of several campaigns over one axis, as the pictures of docs/campaigns.md.
+
+    python -m testbed.report.cdf docs/pictures 'on the kernel=runs/link-flap-campaign' 'virtual=runs/link-flap-campaign-sim'
+
+writes an SVG for each of PICTURES: what share of all faults cost at most so much.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from testbed.measure.campaign import FIGURES, Campaign, Figure
+from testbed.measure.distribution import Distribution
+from testbed.report import figures
+from testbed.report.campaign import axis
+
+PICTURES = ("rerouted_s", "worst_flow_losses", "restored_s", "dip_fraction")
+_COLOURS = ("#0072B2", "#D55E00", "#009E73")  # told apart by everybody
+
+
+def read(folder: Path) -> Campaign:
+    """The campaign in a folder, finished or not."""
+    files = sorted(folder.glob("seed-*.json"))
+    return Campaign({int(path.stem.removeprefix("seed-")): json.loads(path.read_text()) for path in files})
+
+
+def plot(figure: Figure, found: Mapping[str, Distribution]) -> str:
+    """An SVG element with a curve for each label."""
+    scale, unit = axis(figure)
+    drawn, axes = figures.new_figure(2.6)
+    for colour, (label, distribution) in zip(_COLOURS, found.items(), strict=False):
+        values = [scale * value for value in distribution.values]
+        shares = [(rank + 1) / len(values) for rank in range(len(values))]
+        axes.step(values, shares, where="post", color=colour, label=f"{label} ({len(values)} faults)")
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel(f"{figure.words} ({unit})")
+    axes.set_ylabel("share of faults")
+    axes.legend(loc="lower right", frameon=False)
+    return figures.as_svg(drawn, f"cdf-{figure.key}")
+
+
+def write(into: Path, campaigns: Mapping[str, Campaign]) -> Iterable[Path]:
+    """The pictures in a folder; figures that no campaign has are left out."""
+    for figure in FIGURES:
+        found = {label: one for label, campaign in campaigns.items() if (one := campaign.distribution(figure))}
+        if figure.key in PICTURES and found:
+            path = into / f"campaign-{figure.key.removesuffix('_s').replace('_', '-')}.svg"
+            path.write_text(plot(figure, found) + "\n")
+            yield path
+
+
+if __name__ == "__main__":
+    folder, *named = sys.argv[1:]
+    labels = dict(argument.split("=", 1) for argument in named)
+    for made in write(Path(folder), {label: read(Path(path)) for label, path in labels.items()}):
+        sys.stdout.write(f"{made}\n")

@@ -1,0 +1,28 @@
+"""Pictures of several campaigns over one axis."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from testbed.report import cdf, figures
+
+pytestmark = pytest.mark.skipif(not figures.available(), reason="matplotlib is not installed")
+
+
+def campaign(folder: Path, *rerouted_s: float | None) -> Path:
+    folder.mkdir()
+    for seed, value in enumerate(rerouted_s):
+        ports = {"unused_s": None, "unused_round_trips": None}
+        faults = dict.fromkeys(("recovered_s", "restored_s", "packets_lost", "worst_flow_losses", "dip_fraction", "late_s"))
+        told = {"verdict": "pass", "faults": [{**faults, "rerouted_s": value, "ports": ports}]}
+        (folder / f"seed-{seed}.json").write_text(json.dumps(told))
+    return folder
+
+
+def test_a_picture_has_a_curve_for_each_campaign_that_has_the_figure(tmp_path: Path) -> None:
+    some, none = campaign(tmp_path / "some", 0.01, 0.03, None), campaign(tmp_path / "none", None)
+    (path,) = cdf.write(tmp_path, {"lab": cdf.read(some), "virtual": cdf.read(none)})
+    text = path.read_text()
+    assert path.name == "campaign-rerouted.svg" and text.startswith("<svg")
+    assert "lab (2 faults)" in text and "virtual" not in text
