@@ -1,6 +1,6 @@
 """CDFs of several campaigns over one axis, as the pictures of docs/campaigns.md.
 
-    python -m testbed.report.cdf docs/pictures 'on the kernel=runs/link-flap-campaign' 'virtual=runs/link-flap-campaign-sim'
+    python -m testbed.report.cdf docs/pictures kernel=runs/link-flap-campaign virtual=runs/link-flap-campaign-sim
 
 writes an SVG for each of PICTURES: what share of all faults cost at most so much.
 """
