@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from agents.compiled import DONE, PURE_VARIABLE, SOURCE, build_folder, builds, sources
+from agents.compiled import DONE, PURE_VARIABLE, SOURCE, build_folder, builds, is_built, sources
 
 _KEPT_BUILDS = 8
 
@@ -33,7 +33,7 @@ class BuildError(Exception):
 def build() -> Path:
     """Compile, unless it is done; the folder. Raises BuildError when this machine cannot."""
     folder = build_folder()
-    if (folder / DONE).is_file():
+    if is_built(folder):
         return folder
     if sys.prefix == sys.base_prefix:
         raise BuildError("compiled code is kept in a virtual environment, and this Python runs in none")
@@ -43,6 +43,7 @@ def build() -> Path:
         _compile(made)
         shutil.rmtree(made / "build", ignore_errors=True)
         (made / DONE).touch()
+        made.chmod(0o755)  # for other users as well
         shutil.rmtree(folder, ignore_errors=True)
         made.rename(folder)
         made.mkdir()  # for the context to remove

@@ -46,6 +46,11 @@ def builds() -> Path:
     return Path(sys.prefix) / "mrclab-compiled"
 
 
+def is_built(folder: Path) -> bool:
+    """Whether a build is whole, and this user's to read."""
+    return os.access(folder / DONE, os.R_OK)
+
+
 def wanted() -> bool:
     """Whether compiled code is to be used, if there is any."""
     return os.environ.get(PURE_VARIABLE, "") in ("", "0")
@@ -63,6 +68,6 @@ def use(search_path: list[str]) -> None:
     if not wanted() or not builds().is_dir():
         return
     folder = build_folder()
-    if (folder / DONE).is_file():
+    if is_built(folder):
         search_path.insert(0, str(folder / "agents"))
         sys.path.append(str(folder))  # where the modules find what they share

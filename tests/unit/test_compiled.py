@@ -15,11 +15,11 @@ from agents import compiled
 
 SCENARIO = """\
 lab: tiny
-duration: 1 s
+duration: 1500 ms
 workloads:
   - {kind: write_bw, pairs: across, load: 90%}
 faults:
-  - {kind: link-down, target: "p0t0-0:p0t1-1", at: 300 ms, for: 300 ms}
+  - {kind: link-down, target: "p0t0-0:p0t1-1", at: 1100 ms, for: 200 ms}
 """
 FILES = ("events.jsonl", "samples.jsonl", "summary.json")
 
@@ -43,7 +43,7 @@ def digests(folder: Path, scenario: Path, **environment: str) -> dict[str, str]:
 
 
 @pytest.mark.skipif(
-    not (compiled.build_folder() / compiled.DONE).is_file(),
+    not compiled.is_built(compiled.build_folder()),
     reason="the agents are not compiled here: python -m agents.build",
 )
 def test_a_seeded_run_is_the_same_compiled_and_not(tmp_path: Path) -> None:
