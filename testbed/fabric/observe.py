@@ -7,7 +7,7 @@ A port without carrier keeps its routes, so carrier is not part of this state.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 from operator import attrgetter
@@ -112,26 +112,33 @@ def _neighbours(kernel: RtSocket, device: Callable[[int], str]) -> Iterable[Neig
             yield Neighbour(device(ifindex), _text(values[rtnl.NDA_DST]), values[rtnl.NDA_LLADDR].hex(":"))
 
 
-def _routes(kernel: RtSocket, device: Callable[[int], str]) -> Iterable[Route | Hop | Sid]:
+def _routes(kernel: RtSocket, device: Callable[[int], str], up: Container[int]) -> Iterable[Route | Hop | Sid]:
     for data in kernel.dump(messages.ROUTES):
         _, length, _, _, table, protocol, _, kind, flags = rtnl.RTMSG.unpack_from(data, rtnl.NLMSGHDR.size)
         if table == rtnl.RT_TABLE_MAIN and protocol not in _LEARNED:
             values = pick(data, _AFTER_RTMSG)
             dst = f"{_text(values[rtnl.RTA_DST]) if length else '::'}/{length}"
             if is_of_hosts(dst) and rtnl.RTA_ENCAP_TYPE not in values:
-                yield from _hops(dst, flags, values, device)
+                yield from _hops(dst, flags, values, device, up)
             else:
                 yield _route(dst, kind, values, device)
 
 
-def _hops(dst: str, flags: int, values: dict[int, bytes], device: Callable[[int], str]) -> Iterable[Hop]:
-    """The next hops of a route that take packets, or would with carrier."""
+def _hops(
+    dst: str, flags: int, values: dict[int, bytes], device: Callable[[int], str], up: Container[int] = ()
+) -> Iterable[Hop]:
+    """The next hops of a route that take packets. Those over devices that are `up` are there also without carrier.
+
+    (The kernel calls both dead: one whose device is down, and one without carrier where such are ignored.)
+    """
     several = values.get(rtnl.RTA_MULTIPATH, b"")
-    if not several and not flags & rtnl.RTNH_F_DEAD:
-        yield _hop(dst, as_int(values.get(rtnl.RTA_OIF, b"")), values, device)
+    if not several:
+        ifindex = as_int(values.get(rtnl.RTA_OIF, b""))
+        if not flags & rtnl.RTNH_F_DEAD or ifindex in up:
+            yield _hop(dst, ifindex, values, device)
     while several:
         length, flags, _, ifindex = rtnl.RTNEXTHOP.unpack_from(several)
-        if not flags & rtnl.RTNH_F_DEAD:
+        if not flags & rtnl.RTNH_F_DEAD or ifindex in up:
             yield _hop(dst, ifindex, pick(several[:length], rtnl.RTNEXTHOP.size), device)
         several = several[length + 3 & ~3 :]
 
@@ -250,7 +257,7 @@ def node(kernel: Kernel, name: str, sysctls: Iterable[str] = (), ports: PortMap 
     def device(ifindex: int) -> str:
         return names.get(ifindex, f"ifindex {ifindex}")
 
-    routes = list(_routes(opened, device))
+    routes = list(_routes(opened, device, {item.ifindex for item in interfaces if item.up}))
     qdiscs = list(_qdiscs(opened, device))
     with_kind = {(item.device, item.kind) for item in qdiscs}
     classes: list[HtbClass] = []

@@ -7,6 +7,7 @@ packets are). Probes are drawn until for every ordered pair of T0 groups, in eve
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -22,6 +23,7 @@ from testbed.topology.clos import Clos, Port
 from testbed.topology.errors import InputError
 
 _PROBES_PER_T1 = 2  # in a round, per pair of groups and plane
+_CARRIERS_WITHIN_S = 3.0  # a port that has just come up is hashed over when the kernel has noticed its carrier
 _ROUNDS = 30  # that one of 64 T1s gets none of so many probes has a probability of 1e-26
 
 Uses = Callable[[], Iterable[EvUse]]  # reads what the watching ports have noted
@@ -90,8 +92,9 @@ def verify_hashed(
 
 def _cover(fabric: Clos, watched: Watched, agents: AgentGroup, missing: Missing, rng: Random) -> None:
     """Probe, round by round, until nothing is missing."""
-    failed = 0
-    for round_number in range(_ROUNDS):
+    failed = round_number = 0
+    deadline = time.monotonic() + _CARRIERS_WITHIN_S
+    while round_number < _ROUNDS or time.monotonic() < deadline:
         wrong = _round(fabric, watched, agents, missing, rng, round_number)
         failed += bool(wrong)
         if failed == TRIES:
@@ -99,6 +102,7 @@ def _cover(fabric: Clos, watched: Watched, agents: AgentGroup, missing: Missing,
             raise PathError("paths do not work: " + "; ".join(wrong[:SHOWN]) + more)
         if not any(missing.values()):
             return
+        round_number += 1
     (src, dst, plane), t1s = next((key, t1s) for key, t1s in missing.items() if t1s)
     name, near = clos.t1_name(plane, min(t1s)), clos.t0_name(plane, src)
     raise PathError(f"no flow from {near} to {clos.t0_name(plane, dst)} was hashed onto {name}")
