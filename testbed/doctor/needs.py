@@ -13,12 +13,13 @@ _PAGE = software.modules_for(software.PAGE_MODULES)
 _EXTRAS = software.modules_for(software.OPTIONAL_MODULES, "degraded")
 _PLAY = software.modules_for(software.PLAY_MODULES)
 _TESTS = software.packages_for("test")
+_SPEED = software.packages_for("speed", "degraded")
 
 _LAB: tuple[Look, ...] = (software.root, system.kernel, software.modules, software.programs, system.features)
 _LIMITS: tuple[Look, ...] = (
     limits.settings, limits.memory, limits.processors, limits.open_files, limits.processes, limits.clock,
 )  # fmt: skip
-_TRAFFIC: tuple[Look, ...] = (*_LAB, _EXTRAS)
+_TRAFFIC: tuple[Look, ...] = (*_LAB, _EXTRAS, _SPEED, software.compiled_agents)
 _ROOT: tuple[Look, ...] = (software.root,)
 
 # What each verb needs, in the order in which lacks are told. A verb that is not here needs nothing.

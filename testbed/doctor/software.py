@@ -89,6 +89,15 @@ def modules_for(wanted: Mapping[str, tuple[str, str]], otherwise: State = "missi
     return look
 
 
+def compiled_agents() -> Iterator[Row]:
+    """Are the agents compiled, as they are now? They work as plain Python too."""
+    from agents import compiled
+
+    there = compiled.is_built(compiled.build_folder())
+    found = "compiled" if there else "plain Python"
+    yield judged("fast agents", there, found, "more packets a second", f"{sys.executable} -m agents.build", "degraded")
+
+
 def _pip(what: str) -> str:
     """The checkout's packages are in one list, and its venv has all of them."""
     source = f"-r {root_folder / 'requirements.lock'}" if (root_folder := checkout()) else f"--upgrade {what}"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agents import compiled
 from testbed import doctor, scratch
 from testbed.doctor import Row, limits, mend, software, system
 from testbed.topology.errors import MissingError
@@ -75,6 +76,16 @@ def test_optional_packages_only_degrade() -> None:
     wanted = {"no_such_module": ("nothing", "fast")}
     assert [row.state for row in software.modules_for(wanted, "degraded")()] == ["degraded"]
     assert [row.state for row in software.modules_for(wanted)()] == ["missing"]
+
+
+def test_agents_that_are_not_compiled_are_only_slower(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(compiled, "builds", lambda: tmp_path)
+    (row,) = software.compiled_agents()
+    assert (row.state, row.found) == ("degraded", "plain Python")
+    folder = compiled.build_folder()
+    folder.mkdir()
+    (folder / compiled.DONE).touch()
+    assert [row.state for row in software.compiled_agents()] == ["OK"]
 
 
 def test_a_missing_package_of_the_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
