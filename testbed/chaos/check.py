@@ -26,6 +26,7 @@ def check(scenario: Scenario, clos: Clos) -> None:
     """Raises InputError with all that does not fit, each with its line and the nearest right thing."""
     errors = [
         *_transport_errors(scenario, clos),
+        *_health_errors(scenario, clos),
         *_workload_errors(scenario, clos),
         *_fault_errors(scenario, clos),
         *_pair_errors(scenario, clos),
@@ -82,6 +83,11 @@ def _error(scenario: Scenario, where: Where, what: str, hint: str = "") -> Input
 
 def _transport_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
     problems = transport_problems(clos.spec, scenario.transport_of(clos.spec))
+    return [_error(scenario, problem.where, problem.what, problem.hint) for problem in problems]
+
+
+def _health_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
+    problems = scenario.health.problems(clos.spec, scenario.duration)
     return [_error(scenario, problem.where, problem.what, problem.hint) for problem in problems]
 
 

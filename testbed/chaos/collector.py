@@ -23,6 +23,7 @@ from testbed.measure.record import (
     Flow,
     Machine,
     PacketLost,
+    PlaneDecided,
     PortChanged,
     QpFailed,
     Received,
@@ -102,6 +103,9 @@ class Translator:
         t_ns = fields["now_ns"]
         if fields["kind"] == "CarrierChanged":
             return CarrierChanged(t_ns, host, fields["port"], fields["up"])
+        if fields["kind"] == "PlaneDecided":
+            evidence = (fields[name] for name in ("plane", "action", "why", "probes", "lost"))
+            return PlaneDecided(t_ns, host, *evidence)
         key = (host, fields["qpn"])
         sender = self._senders.get(key)
         flow = sender or self._receivers.get(key)

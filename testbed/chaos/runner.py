@@ -22,6 +22,7 @@ from testbed.chaos.collector import Collector
 from testbed.chaos.jobs import Jobs, plans
 from testbed.chaos.kernel import on_kernel
 from testbed.chaos.port_watch import PortWatch
+from testbed.chaos.probing import Probing
 from testbed.chaos.scenario import Scenario
 from testbed.chaos.stage import Stage
 from testbed.chaos.traffic import Traffic
@@ -130,6 +131,7 @@ class _Runner:
         transported = {"transport": transport.kind, "options": transport.qp_options()}
         traffic.connect([(work, flow) for work, flow in self._flows if isinstance(work, Workload)], transported)
         jobs = self._jobs(transported)
+        probing = Probing(self._scenario.health, stage)
         run = self._empty_run()
         with Recorder(run, out_dir) as recorder:
             collector = Collector(stage.agents, recorder, traffic.ends)
@@ -140,8 +142,9 @@ class _Runner:
                 collector.begin()
                 jobs.watch(collector)
                 jobs.prepare()
+                probing.begin()
                 traffic.start(run.start_ns, run.stop_ns, self._seed)
-                self._follow_timeline(run, traffic, jobs, collector, witness, ports)
+                self._follow_timeline(run, traffic, jobs, probing, collector, witness, ports)
             except MrclabError as error:
                 self._cut_short(run, str(error))
             finally:
@@ -151,6 +154,7 @@ class _Runner:
             run.faults = witness.faults_during(run)
             try:
                 self._finish(run, traffic, jobs, collector)
+                probing.end()
             except MrclabError as error:
                 self._cut_short(run, str(error))
             ports.look(stage.now_ns())
@@ -189,11 +193,18 @@ class _Runner:
         return run
 
     def _follow_timeline(
-        self, run: Run, traffic: Traffic, jobs: Jobs, collector: Collector, witness: Witness, ports: PortWatch
+        self,
+        run: Run,
+        traffic: Traffic,
+        jobs: Jobs,
+        probing: Probing,
+        collector: Collector,
+        witness: Witness,
+        ports: PortWatch,
     ) -> None:
         """Until the end of the traffic, or a signal."""
         stage = self._stage
-        acts = [(run.start_ns, jobs.release), *self._acts(run)]
+        acts = sorted([(run.start_ns, jobs.release), *probing.acts(run), *self._acts(run)], key=lambda act: act[0])
         every_ns = run.of_lab(COLLECT_EVERY_NS)
         collect_ns = run.start_ns + every_ns
         collections = 0

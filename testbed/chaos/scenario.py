@@ -24,6 +24,7 @@ from testbed.chaos.expectations import EXPECTATIONS, Limit
 from testbed.chaos.kinds import KINDS
 from testbed.chaos.kinds.kind import End
 from testbed.chaos.kinds.options import OPTIONS, Option
+from testbed.chaos.probing import HealthOverride
 from testbed.chaos.section import Section, expectations
 from testbed.chaos.workload import JobWorkload, Workload
 from testbed.topology import library, yamlfile
@@ -130,6 +131,7 @@ class Scenario(Section):
     duration: DurationNs = Field(description="how long traffic is sent")
     warmup: DurationNs = Field(default="1 s", description="at the start, not measured")  # type: ignore[assignment]
     transport: Transport = Field(default_factory=Transport, description="overrides of the lab's transport defaults")
+    health: HealthOverride = Field(default_factory=HealthOverride, description="overrides of the lab's health section")
     workloads: list[Annotated[Workload | JobWorkload, Field(discriminator="kind")]] = Field(
         min_length=1, description="the traffic: streams (write_bw), or jobs of ranks"
     )

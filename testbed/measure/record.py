@@ -97,6 +97,23 @@ class CarrierChanged(RunEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class PlaneDecided(RunEvent):
+    """Clustermapper's policy at `host` has `denied` a plane, `allowed` it again or `kept` the last; why."""
+
+    host: str
+    plane: int
+    action: str
+    why: str
+    probes: int
+    lost: int
+
+    @property
+    def words(self) -> str:
+        """`h1 has denied plane 2: ... (7 of 120)`."""
+        return f"{self.host} has {self.action} plane {self.plane}: {self.why} ({self.lost} of {self.probes} lost)"
+
+
+@dataclass(frozen=True, slots=True)
 class PortChanged(RunEvent):
     """At `host` a queue pair of `flow` gave a plane up, or took it back, because of its `own` port or its `peer`'s."""
 

@@ -16,6 +16,7 @@ from testbed.measure.record import (
     EvChanged,
     FaultActed,
     PacketLost,
+    PlaneDecided,
     PortChanged,
     QpFailed,
     Run,
@@ -44,6 +45,7 @@ def tell(run: Run, events: Sequence[RunEvent]) -> list[Line]:
             *_losses([event for event in events if isinstance(event, PacketLost)]),
             *_evs([event for event in events if isinstance(event, EvChanged)]),
             *_ports([event for event in events if isinstance(event, PortChanged)]),
+            *(Line(event.t_ns, event.words, "plane") for event in events if isinstance(event, PlaneDecided)),
             *(
                 Line(event.t_ns, f"{event.flow}: its queue pair failed: {event.why}", "failure")
                 for event in events

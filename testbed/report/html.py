@@ -16,7 +16,17 @@ from markupsafe import Markup
 
 from testbed.measure import evmap, faults, phases, ports, ports_view, series
 from testbed.measure.judgement import Judgement, show
-from testbed.measure.record import CarrierChanged, EvChanged, FaultActed, PortChanged, QpFailed, Run, RunEvent, at_end
+from testbed.measure.record import (
+    CarrierChanged,
+    EvChanged,
+    FaultActed,
+    PlaneDecided,
+    PortChanged,
+    QpFailed,
+    Run,
+    RunEvent,
+    at_end,
+)
 from testbed.report import figures, page, summary
 from testbed.topology.units import format_duration, format_rate, format_size
 
@@ -96,6 +106,8 @@ def _event_row(run: Run, event: RunEvent) -> _EventRow | None:
             what = f"{event.kind} {event.target}{at_end(event.end)} {'put in' if active else 'undone'}"
         case CarrierChanged():
             what = f"{event.host}: carrier of plane {event.plane} {'is back' if event.up else 'is lost'}"
+        case PlaneDecided():
+            what = event.words
         case PortChanged():
             change = "taken back" if event.up else "given up"
             what = f"{event.flow}: plane {event.plane} {change} by {event.host} (port of its {event.end} end)"

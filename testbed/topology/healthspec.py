@@ -8,11 +8,27 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agents.clustermapper.cost import Probed
-from agents.clustermapper.settings import SHORTEST_INTERVAL_NS, Settings
+from agents.clustermapper.settings import HEALTHY_LOSS, SHORTEST_INTERVAL_NS, Settings
 from testbed.topology.units import DurationNs, Fraction, format_duration
+
+LEAST_BOUND = 2 * HEALTHY_LOSS
 
 if TYPE_CHECKING:
     from testbed.topology.labspec import LabSpec
+
+
+def interval_is_long_enough(interval_ns: int | None) -> int | None:
+    """A validator. Raises ValueError for less than the paper's interval, which needs no time dilation."""
+    if interval_ns is not None and interval_ns < SHORTEST_INTERVAL_NS:
+        raise ValueError(f"{format_duration(interval_ns)} is too short; write 1 ms or more")
+    return interval_ns
+
+
+def bound_can_be_told(bound: float | None) -> float | None:
+    """A validator. Raises ValueError for a loss that a healthy link may have as well."""
+    if bound is not None and not LEAST_BOUND <= bound <= 1:
+        raise ValueError(f"{bound:.2%} cannot be told from a healthy link's; write {LEAST_BOUND:.1%} or more")
+    return bound
 
 
 class Health(BaseModel):
@@ -30,19 +46,8 @@ class Health(BaseModel):
     )
     loss_bound: Fraction = Field(default="1%", description="act: a NIC's link that loses more is denied")  # type: ignore[assignment]
 
-    @field_validator("interval")
-    @classmethod
-    def _interval_is_long_enough(cls, interval_ns: int | None) -> int | None:
-        if interval_ns is not None and interval_ns < SHORTEST_INTERVAL_NS:
-            raise ValueError(f"{format_duration(interval_ns)} is too short; write 1 ms or more")
-        return interval_ns
-
-    @field_validator("loss_bound")
-    @classmethod
-    def _bound_can_be_told(cls, bound: float) -> float:
-        if not 0.002 <= bound <= 1:
-            raise ValueError(f"{bound:.2%} cannot be told from a healthy link's; write 0.2% or more")
-        return bound
+    check_interval = field_validator("interval")(interval_is_long_enough)
+    check_bound = field_validator("loss_bound")(bound_can_be_told)
 
 
 def probed(spec: LabSpec) -> Probed:
