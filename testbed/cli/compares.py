@@ -42,6 +42,7 @@ def compare_verb(
     as_json: bool,
 ) -> int:
     """Run SCENARIO over MRC and its baselines with equal bandwidth: one table, curves side by side, what is unlike."""
+    from testbed import doctor
     from testbed.chaos.scenario import load_scenario
     from testbed.compare import columns
     from testbed.compare.engine import compare
@@ -50,6 +51,8 @@ def compare_verb(
     if real_rates and not virtual:
         raise click.UsageError("--real-rates needs --sim")
     loaded = load_scenario(scenario, overrides)
+    if not virtual:
+        doctor.require("up")
     comparison = compare(
         loaded,
         load_lab(loaded.lab),

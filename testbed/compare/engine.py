@@ -20,6 +20,7 @@ from math import isinf
 from pathlib import Path
 from typing import Any
 
+from testbed.chaos import check
 from testbed.chaos.interrupt import Interruptible
 from testbed.chaos.runner import RunResult, run_scenario
 from testbed.chaos.scenario import Scenario
@@ -29,7 +30,7 @@ from testbed.compare.columns import Column, Entry, Variant
 from testbed.compare.figures import Observed
 from testbed.lab import lifecycle
 from testbed.lab.running import RunningLab, open_lab
-from testbed.topology import library
+from testbed.topology import clos, library
 from testbed.topology.errors import InputError, MissingError
 from testbed.topology.labspec import LabSpec
 
@@ -63,8 +64,13 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """0 done; 1 the first column missed an expectation, or a byte was wrong anywhere; 4 a run was not valid."""
+        """0 done; 1 the first column missed an expectation, or a byte was wrong anywhere; 4 a run was not valid.
+
+        3: no column could be had on this machine.
+        """
         runs = [run for one in self.compared for run in one.runs]
+        if not runs and not self.told["interrupted"]:
+            return 3  # the machine lacked something in each column
         if any(run.figures.get("bytes_wrong") for run in runs):
             return 1
         if any(run.verdict == "invalid" for run in runs) or self.told["interrupted"]:
@@ -89,6 +95,7 @@ def compare(
 
     `real_rates`, in virtual time: at the rates that the labs stand for, all times divided by the time dilation.
     """
+    check.check(scenario, clos.build(spec))  # with the lines of what is wrong
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -96,12 +103,13 @@ def compare(
     compared, entries = [], []
     for column in wanted:
         one = Compared(column)
+        tried = columns.variants(column, qps, profiles)
         compared.append(one)
         if virtual and not column.in_virtual_time:
             one.missing = "no routing protocol runs in virtual time"
             continue
         try:
-            entry = columns.entry(column, scenario, spec, columns.variants(column, qps, profiles))
+            entry = columns.entry(column, scenario, spec, tried)
         except InputError as error:
             one.missing = str(error)
         else:
