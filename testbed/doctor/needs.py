@@ -11,7 +11,6 @@ from testbed.topology.errors import MissingError
 
 _PAGE = software.modules_for(software.PAGE_MODULES)
 _EXTRAS = software.modules_for(software.OPTIONAL_MODULES, "degraded")
-_PLAY = software.modules_for(software.PLAY_MODULES)
 _TESTS = software.packages_for("test")
 _SPEED = software.packages_for("speed", "degraded")
 
@@ -35,8 +34,8 @@ NEEDS: dict[str, tuple[Look, ...]] = {
     "capture": _ROOT,
     "web": (software.root, _PAGE),
     "replay": (_PAGE,),  # `web RUN_DIR`
-    "play": (_PLAY,),
-    "test": (*_TRAFFIC, _PAGE, _PLAY, _TESTS),
+    "play": (software.ansible,),
+    "test": (*_TRAFFIC, _PAGE, software.ansible, _TESTS),
 }
 
 

@@ -70,6 +70,13 @@ def routing_daemons() -> Iterator[Row]:
     yield judged("FRR", not trouble, trouble or str(frr.DAEMONS), frr.PURPOSE, frr.FIX, "degraded")
 
 
+def ansible() -> Iterator[Row]:
+    """Is what runs playbooks there: beside this Python, or on the PATH?"""
+    yield from modules_for(PLAY_MODULES)()
+    place = shutil.which("ansible-playbook", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+    yield judged("ansible-playbook", place is not None, place or "not found", "the playbooks", _pip("mrclab[play]"))
+
+
 def modules() -> Iterator[Row]:
     """Are the Python packages there that everything needs?"""
     absent = [name for name in REQUIRED_MODULES if not importlib.util.find_spec(name)]

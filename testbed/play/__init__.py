@@ -133,6 +133,7 @@ def _variables() -> dict[str, Any]:
     return {
         "packages_list": str(PACKAGES_FILE),
         "mrclab_checkout": str(library.checkout() or ""),
+        "mrclab_bin": str(Path(sys.executable).parent),
         "results": str(Path("runs").resolve()),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -44,10 +45,14 @@ def test_a_lab_and_a_play_work_from_it(wheel: Path, tmp_path: Path) -> None:
     subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
     (site,) = venv.glob("lib/python*/site-packages")
     (site / "packages-of-the-tests.pth").write_text(sysconfig.get_path("purelib"))
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # Ansible's programs
+    environment.pop("PYTHONPATH", None)
 
     def mrclab(*arguments: str) -> str:
         command = [str(venv / "bin/mrclab"), *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
