@@ -25,8 +25,8 @@ from tests.kernel.labs import lab_like
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(400)]
 
 RUNS = [1, pytest.param(20, marks=pytest.mark.full)]
-MOST_ROUND_TRIPS = 3  # in the median of 20 runs, of an EV from its first packet that was taken to its last ...
-MOST_PACKETS = 5  # ... and packets of a queue pair; one run may have twice as much
+MOST_ROUND_TRIPS = 3  # in the median of 20 runs, from the first packet of an EV that was taken to its last ...
+MOST_PACKETS = 5  # ... and packets of the queue pair that loses most
 VOID = {"bytes_wrong": 0, "qp_errors": 0, "undelivered_messages": 0}
 
 
@@ -61,7 +61,7 @@ def test_a_silent_path_is_out_of_use_within_some_round_trips(
     demo: RunningLab, tmp_path: Path, scenario: str, count: int
 ) -> None:
     told = [summary["faults"][0] for summary in runs(demo, scenario, count, tmp_path)]
-    margin = 1 if count > 1 else 2
+    margin = 1 if count > 1 else 4  # one run is no median
     assert all(one["ports"]["lost_data"] for one in told), "every path carried something when it died"
     assert median(one["ports"]["unused_round_trips"] for one in told) <= margin * MOST_ROUND_TRIPS, told
     assert median(one["worst_flow_losses"] for one in told) <= margin * MOST_PACKETS, told
