@@ -72,6 +72,7 @@ class JobRun:
         self._first = plan.job.first
         self._qps: dict[tuple[str, int], str] = {}  # (host, queue pair) -> the host at its other end
         self._workloads: list[int] = []  # by rank
+        self._ended = 0  # operations since the last start that every rank had ended when it was asked last
         self._restart_ns: int | None = None
         self._stopped = False
         self._times: list[tuple[int, int, int]] = []  # of ended operations, of all ranks
@@ -116,6 +117,7 @@ class JobRun:
         if gone is not None:
             return self._interrupt(gone, now_ns, "its agent was killed", lost)
         reports = self._reports(brief=True)
+        self._ended = min(report["operations"] for report in reports)
         broken = next((rank for rank, report in enumerate(reports) if report["failure"] is not None), None)
         if broken is not None:
             return self._interrupt(self.plan.hosts[broken], now_ns, reports[broken]["failure"])
@@ -170,7 +172,9 @@ class JobRun:
         """Count what the ranks did, and take their queue pairs back. Of lost hosts nobody knows anything any more."""
         reports = self._reports(without=lost)
         if len(reports) == len(self.plan.hosts):
-            self._first += min(report["operations"] for report in reports)
+            self._ended = min(report["operations"] for report in reports)
+        self._first += self._ended  # by all ranks, as far as is known
+        self._ended = 0
         for report in reports:
             self._times += [(began, ended, parts) for began, ended, parts in report["times"]]
             for name in self._sums:

@@ -51,14 +51,16 @@ def _show(row: Row, value: float | None) -> str:
 def _curves(there: list[dict[str, Any]]) -> str:
     """Goodput over time, a line for each column; an SVG element."""
     figure, axes = figures.new_figure(3.6)
+    longest_s = max(len(column["curve"]["median_bps"]) * (column["curve"]["bin_s"] or 0) for column in there)
+    scale, unit = (1, "seconds") if longest_s > 0.1 else (1e3, "ms")
     for column, colour in zip(there, COLOURS, strict=False):
         curve = column["curve"]
-        times = [(at + 0.5) * curve["bin_s"] for at in range(len(curve["median_bps"]))]
+        times = [scale * (at + 0.5) * curve["bin_s"] for at in range(len(curve["median_bps"]))]
         low, middle, high = ([bps / 1e6 for bps in curve[name]] for name in ("min_bps", "median_bps", "max_bps"))
         axes.plot(times, middle, color=colour, linewidth=1.4, label=column["name"])
         axes.fill_between(times, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("goodput, Mb/s of payload")
-    axes.set_xlabel("seconds since the start of the traffic")
+    axes.set_xlabel(f"{unit} since the start of the traffic")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return figures.as_svg(figure, "compare")
