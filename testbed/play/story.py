@@ -81,7 +81,7 @@ def _done(state: State, data: Mapping[str, Any]) -> Done:
         state = "changed"
     said = _message(result) if state in ("failed", "ignored", "unreachable") else ""
     if state == "ok" and data.get("task_action", "").endswith("debug"):
-        said = str(result.get("msg", ""))
+        said = str(result.get("msg", "")).strip()
     return Done(
         host=data.get("host", ""),
         role=data.get("role", ""),

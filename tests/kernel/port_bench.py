@@ -89,6 +89,8 @@ class PortBench:
         self.kernel = self._sockets.enter_context(Kernel(self.clos.spec.name))
         programs = self._sockets.enter_context(Programs(self.plan.last_ifindex, virtual_queue=virtual_queue))
         self.port_map = programs.ports
+        # Before Linux 6.2 ports cannot look at HTB's queue: how far what they compute may be off (test_ports_rate).
+        self.depth_error_bytes = 3 * 4_400 if programs.virtual_queue else 0
         self.evs_map_id = programs.map_ids["evs"]
         apply.create_namespaces(self.plan, silent)
         apply.create_links(self.plan, self.kernel)

@@ -74,7 +74,7 @@ def test_the_depth_that_decides_is_what_htb_says(two_racks: PortBench, settings:
         waiting = bench.backlog_bytes(*UPLINK)
         put(bench, UPLINK, sender, bench.data(0, 2, psn))
         assert waiting > 10 * 4096
-        equal.append(getattr(bench.counters(*UPLINK), depth) == waiting)
+        equal.append(abs(getattr(bench.counters(*UPLINK), depth) - waiting) <= bench.depth_error_bytes)
     assert sum(equal) >= len(equal) / 2
 
 
@@ -241,6 +241,7 @@ def test_the_longest_queue_is_told_once_to_each_reader(one_rack: PortBench) -> N
     send_all(bench.sender(0), (bench.data(0, 1, psn) for psn in range(10)))
     wait_for(lambda: bench.counters(*LAST_HOP).packets == 10)
     longest = bench.backlog_bytes(*LAST_HOP)
-    assert bench.port_map.queue_max(port.ifindex, Reader.SAMPLES) == longest
+    told = bench.port_map.queue_max(port.ifindex, Reader.SAMPLES)
+    assert abs(told - longest) <= bench.depth_error_bytes
     assert bench.port_map.queue_max(port.ifindex, Reader.SAMPLES) == 0
-    assert bench.port_map.queue_max(port.ifindex, Reader.STATUS) == longest
+    assert bench.port_map.queue_max(port.ifindex, Reader.STATUS) == told
