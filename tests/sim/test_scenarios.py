@@ -9,6 +9,7 @@ import pytest
 from testbed.chaos.runner import RunResult
 from testbed.chaos.scenario import load_scenario
 from testbed.chaos.virtual import simulate
+from testbed.topology import library
 from testbed.topology.errors import InputError
 from testbed.topology.labfile import load_lab
 
@@ -73,6 +74,49 @@ def test_without_retiring_evs_the_verdict_is_fail(tmp_path: Path) -> None:
     missed = {one["name"] for one in result.summary["expectations"] if not one["ok"]}
     assert missed == {"rerouted_within"}
     assert sum(flow["bytes_wrong"] for flow in result.summary["flows"]) == 0
+
+
+MARKS_OFF = """faults:
+  - {kind: ecn-off, target: "links tier=t0-t1", at: 100 ms}
+
+workloads:"""
+
+
+@pytest.mark.parametrize(
+    ("name", "harm", "missed"),
+    [
+        ("ev-swap", ("workloads:", "workloads:"), set()),
+        ("ev-swap", ("evs_per_plane: 2", "evs_per_plane: 2\n  retire_evs: false"), {"packets_lost_per_qp"}),
+        ("contended-path", ("workloads:", "workloads:"), set()),
+        ("contended-path", ("workloads:", MARKS_OFF), {"min_flow_of_offered"}),
+    ],
+)
+def test_the_papers_figures_12_to_14(tmp_path: Path, name: str, harm: tuple[str, str], missed: set[str]) -> None:
+    text = library.find("scenarios", name).read_text().replace(*harm)
+    result = play(tmp_path / "run", text)
+    assert {one["name"] for one in result.summary["expectations"] if not one["ok"]} == missed
+    assert result.verdict == ("fail" if missed else "pass")
+
+
+@pytest.mark.parametrize(("t1s", "verdict"), [("t1s: 1, ", "pass"), ("", "fail")])
+def test_a_workload_that_is_held_to_the_first_t1_misses_no_other(tmp_path: Path, t1s: str, verdict: str) -> None:
+    text = f"""
+lab: tiny
+duration: 1500 ms
+warmup: 400 ms
+workloads:
+  - {{kind: write_bw, pairs: across, {t1s}load: 30%}}
+faults:
+  - {{kind: not-forwarding, target: switch p0t1-1, at: 700 ms, for: 200 ms}}
+expect:
+  packets_lost: 0
+"""
+    assert play(tmp_path / "run", text).verdict == verdict
+
+
+def test_a_workload_cannot_have_more_t1s_than_there_are(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"short.yaml:7: 3 T1s of each plane; the lab has 2"):
+        play(tmp_path / "run", SHORT.replace("load: 60%", "load: 60%, t1s: 3"))
 
 
 def test_what_a_run_records_is_recorded(tmp_path: Path) -> None:

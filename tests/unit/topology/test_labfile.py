@@ -18,6 +18,7 @@ SHIPPED = {
     "demo": (4, 8, 32, 64),
     "eight-plane": (8, 8, 56, 128),
     "cluster-d": (1, 16, 24, 32),
+    "eight-t1": (1, 4, 14, 20),
     "wide": (8, 64, 192, 1024),
     "baseline": (1, 8, 14, 16),
     "baseline-bgp": (1, 8, 14, 16),
