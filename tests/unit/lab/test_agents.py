@@ -37,7 +37,7 @@ def test_the_launcher_understands_the_spec_of_a_lab() -> None:
 
 
 def test_the_transport_section_becomes_options_of_a_queue_pair() -> None:
-    options = Transport(window="128 KB", retire_evs=False).qp_options()  # type: ignore[arg-type]
+    options = Transport(congestion="fixed", window="128 KB", retire_evs=False).qp_options()  # type: ignore[arg-type]
     assert options["window_bytes"] == 128 << 10
     assert options["retire_evs"] is False
     assert set(options) <= {field.name for field in fields(MrcConfig)}
