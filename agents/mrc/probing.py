@@ -4,7 +4,8 @@ A retired EV is probed once an interval. When it turns out that a packet on it h
 goes at once, and so does each next one after an answer.
 
 A path that loses a part of its packets answers probes too, and would come and go all the time [ours]: an EV that is
-retired again soon after it came back has to wait twice as long, and to answer twice as many, up to 8 times.
+retired again soon after it came back has to wait twice as long, and to answer twice as many, up to 8 times. Not while
+more than half of the EVs are retired: when every path loses a little, no other is better, and all of them are needed.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Prober:
         self._send = send
         self._interval_ns = max(config.probe_interval_ns, config.probe_timeout_ns)
         self._needed = config.probes_to_restore
+        self._total = sum(1 for _ in evs)
         self._trials: dict[int, _Trial] = {}  # by EV
         self._history: dict[int, tuple[int, int]] = {}  # by EV: relapses so far, and when it came back
         self.waiting: dict[int, _Trial] = {}  # due, and gone as soon as their port is ready
@@ -54,6 +56,10 @@ class Prober:
         if before is not None and now - before[1] < _SOON * self._interval_ns:
             relapses = min(before[0] + 1, _MOST_RELAPSES)
         self._trials[ev.value] = _Trial(ev, now + (self._interval_ns << relapses), relapses)
+        if self._scarce:
+            soon_ns = now + self._interval_ns
+            for trial in self._trials.values():
+                trial.due_ns = min(trial.due_ns, soon_ns)
         self._reschedule()
 
     def released(self, ev: Ev, now: int) -> None:
@@ -80,7 +86,7 @@ class Prober:
         trial.ev.rtt_ns = trial.ev.srtt_ns = rtt_ns
         trial.answered += 1
         trial.unanswered = False
-        if trial.answered < self._needed << trial.relapses:
+        if trial.answered < self._needed << self._relapses(trial):
             self.waiting[value] = trial
         else:
             self._evs.apply(trial.ev, Cause.PROBED_MARKED if marked else Cause.PROBED, now)
@@ -95,7 +101,7 @@ class Prober:
             return
         for trial in self._trials.values():
             if trial.due_ns <= now:
-                trial.due_ns = now + (self._interval_ns << trial.relapses)
+                trial.due_ns = now + (self._interval_ns << self._relapses(trial))
                 if self._evs.up_mask >> trial.ev.plane & 1:
                     self.waiting[trial.ev.value] = trial
         self._reschedule()
@@ -112,9 +118,16 @@ class Prober:
         if trial.unanswered:
             trial.answered = 0  # the last one never came back
         trial.unanswered = True
-        trial.due_ns = now + (self._interval_ns << trial.relapses)
+        trial.due_ns = now + (self._interval_ns << self._relapses(trial))
         self._reschedule()
         return self._send(trial.ev, now)
+
+    @property
+    def _scarce(self) -> bool:
+        return 2 * len(self._trials) > self._total
+
+    def _relapses(self, trial: _Trial) -> int:
+        return 0 if self._scarce else trial.relapses
 
     def _reschedule(self) -> None:
         self._next_ns = min((trial.due_ns for trial in self._trials.values()), default=None)

@@ -174,6 +174,20 @@ def test_a_flow_moves_away_from_a_contended_path_by_its_marks() -> None:
     assert second > second_without + 0.03
 
 
+def test_where_every_path_loses_one_packet_of_a_hundred_goodput_stays() -> None:
+    """No path is better than another then: retired EVs come back as fast as they go."""
+    lab = fabric(planes=2, t1s=8)
+    lab.start_flows([(0, 1)], load_bps=None, slots=256)
+    lab.run(100 * US)
+    for link in lab.clos.links.values():
+        if not link.name.startswith("h"):
+            lab.ports.change(link.a, loss=0.01)
+    shares = [bps / (2 * PORT_BPS) for bps in lab.goodput_bps(1500 * US, 100 * US)]
+    assert len(of_kind(lab, PacketLost)) > 50
+    assert min(shares) > 0.95
+    assert not of_kind(lab, QpFailed)
+
+
 def test_a_7_to_1_incast_loses_nothing_and_leaves_its_neighbour_alone() -> None:
     """h0..h6 to h8, and h7 to h9 in the same rack: what does not fit at h8 is trimmed there, not dropped."""
     lab = fabric(planes=2, t1s=8, hosts_per_t0=8)

@@ -140,6 +140,23 @@ def test_one_that_is_retired_again_soon_waits_longer_and_answers_more_up_to_a_bo
     assert seen == [(1, 2), (2, 4), (4, 8), (8, 16), (8, 16)]
 
 
+def test_relapses_do_not_count_while_more_than_half_of_all_evs_are_retired() -> None:
+    trial = Trial()
+    now = 0
+    for _ in range(3):
+        now = bring_back(trial, now)[0] + 100
+        trial.evs.apply(trial.ev, Cause.LOST, now)
+    assert trial.prober.next_timer() == now + 8 * INTERVAL
+    for ev in list(trial.evs)[1:3]:
+        trial.evs.apply(ev, Cause.LOST, now)
+    assert trial.evs.usable() == 1 and trial.prober.next_timer() == now + INTERVAL
+    trial.at(now + INTERVAL)
+    for answers in range(2):
+        assert trial.ev.state is State.ASSUMED_BAD
+        trial.answer(now + INTERVAL + answers)
+    assert trial.ev.state is State.GOOD
+
+
 def test_one_that_was_good_for_long_starts_anew() -> None:
     trial = Trial()
     now = 0
