@@ -6,13 +6,16 @@ import errno
 import struct
 from typing import Any
 
+from pyroute2.netlink.rtnl import RTM_DELRULE
+from pyroute2.netlink.rtnl.fibmsg import fibmsg
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from testbed.fabric import messages
-from testbed.fabric.netlink import NLM_F_CREATE, NLM_F_EXCL, Request
+from testbed.fabric.netlink import NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, Request
+from testbed.fabric.objects import Hop, Rule
 from testbed.fabric.plan import Address, Filter, HtbClass, Interface, Neighbour, Qdisc, Route, Sid
 from tests.unit.fabric.pyroute2_routes import Srv6Route
 
@@ -69,6 +72,25 @@ def test_a_route_goes_by_its_next_hop() -> None:
 def test_a_black_hole_has_no_device() -> None:
     message = read(Srv6Route, messages.route(Route("::/0", "", kind="blackhole"), None))
     assert (message["dst_len"], message["type"], message.get_attr("RTA_OIF")) == (0, 6, None)
+
+
+def test_a_next_hop_joins_those_that_are_there() -> None:
+    request = messages.hop(Hop("fd6d:7263::/96", "eth0", "fe80::65"), 100)
+    message = read(Srv6Route, request)
+    assert (message["dst_len"], message.get_attr("RTA_OIF"), message.get_attr("RTA_GATEWAY")) == (96, 100, "fe80::65")
+    assert message["header"]["flags"] & (NLM_F_CREATE | NLM_F_APPEND | NLM_F_EXCL) == NLM_F_CREATE | NLM_F_APPEND
+    assert request.tolerated == {errno.EEXIST}
+
+
+def test_a_rule_takes_what_a_node_sends_or_all() -> None:
+    own = read(fibmsg, messages.rule(Rule(1, "main", own=True), True))
+    rest = read(fibmsg, messages.rule(Rule(2, "blackhole"), True))
+    assert (own["family"], own["action"], own["table"], rest["action"]) == (10, 1, 254, 6)
+    assert (own.get_attr("FRA_IIFNAME"), rest.get_attr("FRA_IIFNAME")) == ("lo", None)
+    assert [one.get_attr("FRA_PRIORITY") for one in (own, rest)] == [1, 2]
+    gone = messages.rule(Rule(2, "blackhole"), False)
+    assert read(fibmsg, gone)["header"]["type"] == RTM_DELRULE
+    assert gone.tolerated == {errno.ENOENT}
 
 
 def test_a_un_carries_its_flavour_its_lengths_and_counters() -> None:
