@@ -31,7 +31,7 @@ from testbed.compare.figures import Observed
 from testbed.lab import lifecycle
 from testbed.lab.running import RunningLab, open_lab
 from testbed.topology import clos, library
-from testbed.topology.errors import InputError, MissingError
+from testbed.topology.errors import InputError, MissingError, MrclabError
 from testbed.topology.labspec import LabSpec
 
 SCHEMA_VERSION = 1
@@ -49,6 +49,7 @@ class Compared:
     column: Column
     spec: LabSpec | None = None
     missing: str = ""  # why there is nothing
+    broke: bool = False  # its lab did not come up, or broke down
     tried: dict[Variant, list[Observed]] = field(default_factory=dict)
     best: Variant | None = None
     runs: list[Observed] = field(default_factory=list)
@@ -64,16 +65,17 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """0 done; 1 the first column missed an expectation, or a byte was wrong anywhere; 4 a run was not valid.
+        """0 done; 1 the first column missed an expectation, or a byte was wrong anywhere.
 
-        3: no column could be had on this machine.
+        4: a run was not valid, or the lab of a column broke. 3: no column could be had on this machine.
         """
         runs = [run for one in self.compared for run in one.runs]
-        if not runs and not self.told["interrupted"]:
+        broke = any(one.broke for one in self.compared)
+        if not runs and not broke and not self.told["interrupted"]:
             return 3  # the machine lacked something in each column
         if any(run.figures.get("bytes_wrong") for run in runs):
             return 1
-        if any(run.verdict == "invalid" for run in runs) or self.told["interrupted"]:
+        if broke or any(run.verdict == "invalid" for run in runs) or self.told["interrupted"]:
             return 4
         return 1 if self.compared and any(run.verdict == "fail" for run in self.compared[0].runs) else 0
 
@@ -143,8 +145,11 @@ def _run_column(one: Compared, entry: Entry, seeds: Sequence[int], stage: _Stage
                 one.runs = list(one.tried[one.best])
             tell(f"{one.column.name}: {one.best.name}, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}")
             one.runs += runs([(one.best, seed) for seed in seeds if seed not in {run.seed for run in one.runs}])
-    except MissingError as error:
+    except InputError:
+        raise
+    except MrclabError as error:
         one.missing = f"{error}"
+        one.broke = not isinstance(error, MissingError)
 
 
 class _Stage(ABC):
