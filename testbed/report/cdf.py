@@ -2,7 +2,7 @@
 
     python -m testbed.report.cdf docs/pictures kernel=runs/link-flap-campaign virtual=runs/link-flap-campaign-sim
 
-writes an SVG for each of PICTURES: what share of all faults cost at most so much.
+writes an SVG for each of PICTURES, what share of all faults cost at most so much, and the table of the page to stdout.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from testbed.measure.campaign import FIGURES, Campaign, Figure
 from testbed.measure.distribution import Distribution
 from testbed.report import figures
-from testbed.report.campaign import axis
+from testbed.report.campaign import axis, show
 
-PICTURES = ("rerouted_s", "worst_flow_losses", "restored_s", "dip_fraction")
+PICTURES = ("rerouted_s", "worst_flow_losses", "restored_s", "dip_fraction", "ports.unused_round_trips")
 _COLOURS = ("#0072B2", "#D55E00", "#009E73")  # told apart by everybody
 
 
@@ -47,13 +47,33 @@ def write(into: Path, campaigns: Mapping[str, Campaign]) -> Iterable[Path]:
     for figure in FIGURES:
         found = {label: one for label, campaign in campaigns.items() if (one := campaign.distribution(figure))}
         if figure.key in PICTURES and found:
-            path = into / f"campaign-{figure.key.removesuffix('_s').replace('_', '-')}.svg"
+            name = figure.key.rpartition(".")[2].removesuffix("_s").replace("_", "-")
+            path = into / f"campaign-{name}.svg"
             path.write_text(plot(figure, found) + "\n")
             yield path
+
+
+def table(campaigns: Mapping[str, Campaign]) -> str:
+    """In Markdown: of each figure and campaign how many faults, the median with its interval, and the tail."""
+    lines = ["| of each fault | where | faults | median | 95 % confidence | p95 | max |", f"|{'---|' * 7}"]
+    for figure in FIGURES:
+        for label, campaign in campaigns.items():
+            found = campaign.distribution(figure)
+            if found is None:
+                continue
+            interval = found.median_interval()
+            between = "too few" if interval is None else " to ".join(show(figure, value) for value in interval)
+            tail = (show(figure, value) for value in (found.quantile(0.5), found.quantile(0.95), found.values[-1]))
+            median, p95, most = tail
+            cells = (figure.words, label, str(found.count), median, between, p95, most)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
     folder, *named = sys.argv[1:]
     labels = dict(argument.split("=", 1) for argument in named)
-    for made in write(Path(folder), {label: read(Path(path)) for label, path in labels.items()}):
-        sys.stdout.write(f"{made}\n")
+    all_of_them = {label: read(Path(path)) for label, path in labels.items()}
+    for made in write(Path(folder), all_of_them):
+        sys.stderr.write(f"{made}\n")
+    sys.stdout.write(table(all_of_them) + "\n")

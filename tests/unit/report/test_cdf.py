@@ -29,3 +29,9 @@ def test_a_picture_has_a_curve_for_each_campaign_that_has_the_figure(tmp_path: P
     text = path.read_text()
     assert path.name == "campaign-rerouted.svg" and text.startswith("<svg")
     assert "lab (2 faults)" in text and "virtual" not in text
+
+
+def test_the_table_has_a_row_for_each_campaign_that_has_the_figure(tmp_path: Path) -> None:
+    campaigns = {"lab": cdf.read(campaign(tmp_path / "some", *(0.001 * step for step in range(1, 21))))}
+    *_, row = cdf.table(campaigns).splitlines()
+    assert row == "| time from the first packet lost to the last | lab | 20 | 10 ms | 6 ms to 15 ms | 19 ms | 20 ms |"
