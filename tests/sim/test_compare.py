@@ -17,12 +17,12 @@ from testbed.topology.labfile import load_lab
 FLAP = """
 lab: tiny
 seed: 4
-duration: 1400 ms
-warmup: 400 ms
+duration: 1 s
+warmup: 300 ms
 workloads:
   - {kind: write_bw, pairs: across, load: full}
 faults:
-  - {kind: link-flap, target: "p1t0-0:p1t1-1", at: 800 ms, for: 200 ms}
+  - {kind: link-flap, target: "p1t0-0:p1t1-1", at: 600 ms, for: 100 ms}
 expect: {bytes_wrong: 0}
 """
 
@@ -31,7 +31,7 @@ def run(folder: Path, text: str = FLAP, names: str = "mrc,mrc-ecmp,roce,roce-bgp
     path = folder / "flap.yaml"
     path.write_text(text)
     scenario = load_scenario(path)
-    given = {"seeds": (4, 5), "qps": (1, 4), "profiles": ("published", "eager"), "virtual": True, **options}
+    given = {"seeds": (4, 5), "qps": (1, 2), "profiles": ("published",), "virtual": True, **options}
     wanted = columns.find(names.split(","))
     return compare(scenario, load_lab(scenario.lab), folder / "out", lambda text: None, wanted=wanted, **given)
 
@@ -42,13 +42,13 @@ def test_columns_side_by_side(tmp_path: Path) -> None:
     assert comparison.exit_code == 0 and not told["interrupted"]
     mrc, ecmp, roce, bgp = told["columns"]
     assert bgp["missing"] and not any(one["missing"] for one in (mrc, ecmp, roce))
-    assert len(roce["tried"]) == 4 and not mrc["tried"]
+    assert len(roce["tried"]) == 2 and not mrc["tried"]
     assert roce["best"] == max(roce["tried"], key=lambda one: one["score_bps"])["variant"]
     for column in (mrc, ecmp, roce):
         assert [one["seed"] for one in column["runs"]] == [4, 5]
         assert column["figures"]["bytes_wrong"]["max"] == 0
         assert column["figures"]["workloads[0].min_flow_share"]["count"] == 2
-        assert len(column["curve"]["median_bps"]) == 14 and max(column["curve"]["median_bps"]) > 0
+        assert len(column["curve"]["median_bps"]) == 10 and max(column["curve"]["median_bps"]) > 0
     share = [one["figures"]["workloads[0].min_flow_share"]["median"] for one in (mrc, roce)]
     assert share[0] > share[1], "hashed flows collide"
     page = comparison.paths["page"].read_text()

@@ -68,7 +68,7 @@ def test_a_job_that_ends_too_late_is_missed(tmp_path: Path) -> None:
 
 TRAINING = """
 lab: baseline
-duration: 6 s
+duration: 4 s
 warmup: 0 s
 workloads:
   - {kind: training, hosts: [h0, h4, h1, h5], message: 64 KB, compute: 50 ms, restart_cost: 300 ms}
@@ -85,11 +85,11 @@ def test_training_over_roce_loses_queue_pairs_restarts_and_says_so(tmp_path: Pat
     [job] = outcome.summary["jobs"]
     assert outcome.judgement.reasons == ["interruptions"]
     assert job["interruptions"] and all("retries exhausted" in one["why"] for one in job["interruptions"])
-    assert job["bytes_wrong"] == 0 and job["operations"] > 20, "it went on after the fault"
-    assert job["elapsed_s"] > 5
+    assert job["bytes_wrong"] == 0 and job["operations"] > 10, "it went on after the fault"
+    assert job["elapsed_s"] > 3.5
     without = play(tmp_path, TRAINING.replace(", restart_cost: 300 ms", ""))
     assert [one["failed"] for one in without.summary["jobs"]] == [True]
-    assert without.summary["duration_s"] < 6, "nothing is left to wait for"
+    assert without.summary["duration_s"] < 4, "nothing is left to wait for"
 
 
 STREAMS = """
