@@ -1,7 +1,6 @@
 """The agents: `python -m agents.daemon` takes one JSON object on stdin and leaves one process per host running.
 
     {"lab": "demo", "nic": {NicConfig's fields but host}, "seed": 1,
-     "health": {fields of clustermapper.Settings},
      "agents": [{"name": "h0", "host": 0, "netns": "/run/netns/demo.h0", "socket": "/run/...", "log": "/run/...",
                  "ports": [{"ifname": "eth0", "mac": "02:...", "gateway_mac": "02:...", "rate_bps": 20000000},
                            ...]}, ...]}
@@ -27,7 +26,6 @@ from random import Random
 from typing import Any, TextIO
 
 from agents.agent import Agent
-from agents.clustermapper.settings import Settings
 from agents.launch import LaunchError, launch
 from agents.nic import Nic
 from agents.nic_config import NicConfig
@@ -60,7 +58,6 @@ class AgentSpec:
     ports: tuple[PortSpec, ...]
     nic: NicConfig
     seed: str
-    health: Settings
 
 
 class SpecError(ValueError):
@@ -80,7 +77,6 @@ def parse_spec(spec: Any) -> list[AgentSpec]:
                 ports=tuple(PortSpec(**port) for port in one["ports"]),
                 nic=NicConfig(host=one["host"], **common),
                 seed=f"{seed} {one['name']}",
-                health=Settings(**spec.get("health", {})),
             )
             for one in spec["agents"]
         ]
@@ -144,7 +140,6 @@ class Daemon:
         Path(spec.socket).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._ports = [Port(port, udp_port=spec.nic.udp_port) for port in spec.ports]
         nic = Nic(spec.nic, Random(spec.seed))
-        nic.set_health(spec.health, now_ns())
         agent = Agent(nic, now_ns())
         moderation_ns = min(round(_MODERATION_NS * spec.nic.time_dilation), _LONGEST_MODERATION_NS)
         self._loop = Loop(nic, self._ports, agent, moderation_ns)

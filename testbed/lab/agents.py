@@ -26,6 +26,7 @@ from testbed.lab import processes
 from testbed.topology.clos import Clos
 from testbed.topology.errors import InvalidRunError, MrclabError
 from testbed.topology.healthspec import agent_settings
+from testbed.topology.labspec import LabSpec
 
 _PROJECT = Path(__file__).resolve().parents[2]
 _START_WITHIN_S = 60.0
@@ -67,7 +68,6 @@ def launch_spec(clos: Clos, run_dir: Path, hosts: Iterable[str] | None = None) -
             "trimming": spec.queue.trimming,
             "source_routed": spec.source_routed,
         },
-        "health": agent_settings(spec, spec.health, os.cpu_count() or 1),
         "agents": [
             {
                 "name": host.name,
@@ -138,6 +138,12 @@ class Launcher:
 def dead(lab: str, pids: Mapping[str, int]) -> list[str]:
     """The hosts of which the agent on file is no process in their namespace any more."""
     return [host for host, pid in pids.items() if not processes.lives_in(pid, namespace_name(lab, host))]
+
+
+def begin_probing(group: AgentGroup, spec: LabSpec) -> None:
+    """Let agents that were just started probe the fabric, where the lab file says so."""
+    if spec.health.policy != "off":
+        group.call("health-set", **agent_settings(spec, spec.health, os.cpu_count() or 1))
 
 
 def stop(run_dir: Path, hosts: Iterable[str], within_s: float = 3.0) -> None:

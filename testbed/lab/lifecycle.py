@@ -228,6 +228,7 @@ def _make(made: LabState, fabric: Clos, desired: plan.FabricPlan, progress: Prog
                 with PortMap.of_id(made.maps[PORTS_MAP]) as ports:
                     uses = partial(ev_uses, made.maps[EVS_MAP])
                     verified = verify_hashed(fabric, ports, uses, group, steps("paths"))
+            agents.begin_probing(group, made.spec)
     counts = len(fabric.hosts), len(fabric.switches), len(fabric.links)
     result = UpResult(made.name, *counts, verified, watch.total())
     made.up_result = asdict(result)

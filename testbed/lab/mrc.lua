@@ -16,7 +16,7 @@ local reasons = {
   [0x01] = "TRIMMED", [0x02] = "TRIMMED_LASTHOP", [0x06] = "NO_BITMAP", [0x07] = "NO_PKT_BUFFER",
   [0x0A] = "NO_RESOURCE", [0x0B] = "PSN_OOR_WINDOW", [0x19] = "UNEXP_EVENT",
 }
-local operations = { [1] = "Port Status Update", [2] = "EV probe" }
+local operations = { [1] = "Port Status Update", [2] = "EV probe", [3] = "Self-probe" }
 
 local f = {
   opcode = ProtoField.uint8("mrc.opcode", "Opcode", base.HEX, opcodes),

@@ -105,6 +105,8 @@ def restart_agents(name: str, hosts: Iterable[str]) -> None:
         return
     with open_lab(name) as lab, agents.Launcher(name) as launcher:
         found.agents |= launcher.start(lab.clos, found.directory, missing)
+        with lab.agents(missing) as started:
+            agents.begin_probing(started, lab.spec)
     found.save()
 
 

@@ -107,9 +107,7 @@ def test_probes_from_before_it_was_switched_off_are_no_strangers(rng: Random) ->
     fabric.run(1)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"policy": "on"}, {"interval_ns": 0}, {"loss_bound": 0.0}, {"hold_intervals": 0}]
-)
+@pytest.mark.parametrize("wrong", [{"policy": "on"}, {"interval_ns": 0}, {"loss_bound": 0.0}, {"hold_intervals": 0}])
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError):
         Settings(**wrong)  # type: ignore[arg-type]
