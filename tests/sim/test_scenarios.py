@@ -76,6 +76,7 @@ def test_without_retiring_evs_the_verdict_is_fail(tmp_path: Path) -> None:
     assert sum(flow["bytes_wrong"] for flow in result.summary["flows"]) == 0
 
 
+FIXED = "transport: {congestion: fixed, window: 256 KB}"
 MARKS_OFF = """faults:
   - {kind: ecn-off, target: "links tier=t0-t1", at: 100 ms}
 
@@ -89,9 +90,16 @@ workloads:"""
         ("ev-swap", ("evs_per_plane: 2", "evs_per_plane: 2\n  retire_evs: false"), {"packets_lost_per_qp"}),
         ("contended-path", ("workloads:", "workloads:"), set()),
         ("contended-path", ("workloads:", MARKS_OFF), {"min_flow_of_offered"}),
+        pytest.param("incast-seven", ("workloads:", "workloads:"), set(), marks=pytest.mark.full),
+        pytest.param(
+            "incast-seven",
+            ("workloads:", f"{FIXED}\nworkloads:"),
+            {"min_flow_of_offered"},
+            marks=pytest.mark.full,
+        ),
     ],
 )
-def test_the_papers_figures_12_to_14(tmp_path: Path, name: str, harm: tuple[str, str], missed: set[str]) -> None:
+def test_the_papers_figures_12_to_14_and_18(tmp_path: Path, name: str, harm: tuple[str, str], missed: set[str]) -> None:
     text = library.find("scenarios", name).read_text().replace(*harm)
     result = play(tmp_path / "run", text)
     assert {one["name"] for one in result.summary["expectations"] if not one["ok"]} == missed

@@ -16,7 +16,7 @@ its size, and lets quick adapt set it to what really arrived in the last round t
 Every constant is defined on a reference network (100 Gb/s, base round trip 12 us) and scaled to this one:
 a = bandwidth-delay product of this network / of the reference, b = target delay / 12 us.
 
-Some choices are ours, the last two from 7:1 incasts in virtual time at real rates.
+Some choices are ours, the last three from 7:1 incasts in virtual time at real rates.
 - The average delay is that over the last base round trip (the text names no filter): each sample weighs as much as the
   share of it that has passed since the one before.
 - The target delay and the largest window follow the configured base round trip, not the shortest one seen: the lab's
@@ -26,6 +26,9 @@ Some choices are ours, the last two from 7:1 incasts in virtual time at real rat
   whoever is trimmed most would grow least.
 - Fair increase is a quarter of the published 5 a MTU: seven senders to one would add a third of a bandwidth-delay
   product per round trip, a quarter of all packets would be trimmed, and windows drift apart.
+- A trimmed packet takes its size from the window, as published, but the first one of a round trip a quarter of it:
+  acknowledgements clock packets into a full queue, so that what is trimmed is what windows grew by, which is the same
+  for all. If all lost the same again, whoever has most would keep it.
 - Quick adapt looks at what arrived in a round trip as long as they are now, and leaves alone a window that is less than
   twice that: it would pin small ones to where they are.
 """
@@ -41,6 +44,7 @@ from agents.mrc.congestion.base import CongestionControl, Fabric
 
 _REFERENCE_BDP_BYTES = 150_000
 _CLEAR_SHARE = 1 / 12  # of the base round trip: a delay below it counts as none (htsim: 1 us of 12)
+_TRIM_SHARE = 1 / 4  # of the window, once a round trip
 _PENALTY_SHIFT = 7  # rcv_cwnd_pen counts 128ths
 
 
@@ -129,6 +133,7 @@ class Nscc(CongestionControl):
         self._achieved_bytes = 0  # in this round trip of quick adapt
         self._adjusted_ns: int | None = None  # None: nothing has been heard yet
         self._decreased_ns: int | None = None
+        self._trimmed_ns: int | None = None  # when a trimmed packet last took more than its size
         self._delay_ns = 0  # when the last delay was seen
         self._clear_bytes = 0  # in a row that met no queue
         self._fast = False
@@ -170,7 +175,14 @@ class Nscc(CongestionControl):
         self._bytes_ignored += size_bytes
         self._qa_wanted = True
         if not self._quick_adapt(0, True, in_flight_bytes, now):
-            self._set_window(self._window - size_bytes)
+            self._set_window(self._window - max(size_bytes, self._share_of_trim(now)))
+
+    def _share_of_trim(self, now: int) -> float:
+        """What the first trimmed packet of a round trip takes at least; the others take their size."""
+        if self._trimmed_ns is not None and now - self._trimmed_ns <= self.base_rtt_ns + self.average_delay_ns:
+            return 0.0
+        self._trimmed_ns = now
+        return self._window * _TRIM_SHARE
 
     def on_lost(self, size_bytes: int, now: int) -> None:
         """See CongestionControl."""

@@ -188,10 +188,19 @@ class TestLossAndTrim:
             window.nscc.on_lost(MTU, window.now)
         assert window.cwnd == MTU
 
-    def test_a_trim_takes_its_bytes(self) -> None:
+    def test_a_trim_takes_its_bytes_and_the_first_of_a_round_trip_a_quarter(self) -> None:
         window = Window(cwnd=80_000)
+        for _ in range(3):
+            window.nscc.on_trimmed(MTU, BASE, in_flight_bytes=0, now=window.now)
+        assert window.cwnd == 60_000 - 2 * MTU
+        window.now += 2 * BASE  # and the queueing delay that a trimmed packet stands for
+        window.nscc.on_trimmed(MTU, BASE, in_flight_bytes=0, now=window.now + 1)
+        assert window.cwnd == pytest.approx((60_000 - 2 * MTU) * 3 / 4, abs=1)
+
+    def test_of_a_small_window_a_trim_takes_its_bytes(self) -> None:
+        window = Window(cwnd=MTU * 3 // 2)
         window.nscc.on_trimmed(MTU, BASE, in_flight_bytes=0, now=window.now)
-        assert window.cwnd == 80_000 - MTU
+        assert window.cwnd == MTU, "and never less than a packet"
 
     def quick(self, achieved: int, **settings: Any) -> Window:
         """A window in whose last quick-adapt period so much has arrived; the next signal ends the period."""
@@ -209,7 +218,7 @@ class TestLossAndTrim:
         window = self.quick((225_000 >> 3) + 1)
         before = window.cwnd
         window.nscc.on_trimmed(MTU, None, in_flight_bytes=90_000, now=window.now)
-        assert window.cwnd == before - MTU
+        assert window.cwnd == before * 3 // 4
 
     def test_what_flew_then_is_not_counted_a_second_time(self) -> None:
         window = self.quick(20_000)
@@ -218,13 +227,13 @@ class TestLossAndTrim:
         window.nscc.on_trimmed(MTU, None, in_flight_bytes=MTU, now=window.now)
         assert window.cwnd == adapted
         window.nscc.on_trimmed(MTU, None, in_flight_bytes=0, now=window.now)
-        assert window.cwnd == adapted - MTU
+        assert window.cwnd == adapted * 3 // 4
 
     def test_not_when_the_window_is_no_more_than_twice_that_already(self) -> None:
         window = self.quick(20_000)
         window.nscc.on_lost(window.cwnd - 39_000, window.now)
         window.nscc.on_trimmed(MTU, None, in_flight_bytes=0, now=window.now)
-        assert window.cwnd == 39_000 - MTU
+        assert window.cwnd == 39_000 * 3 // 4
 
     def test_by_delay_only_where_packets_are_not_trimmed(self) -> None:
         window = self.quick(20_000)
