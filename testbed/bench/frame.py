@@ -30,6 +30,8 @@ BENCHES: dict[str, str] = {
     "up": "testbed.bench.up",
     "growth": "testbed.bench.growth",
     "sim": "testbed.bench.sim",
+    "memory": "testbed.bench.memory",
+    "probe": "testbed.bench.probe",
     "spray": "testbed.bench.spray",
     "aggregate": "testbed.bench.aggregate",
 }
