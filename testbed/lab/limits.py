@@ -1,8 +1,7 @@
 """Whether this machine can carry a lab: computed from the lab's size before anything is made, and refused with numbers.
 
-What a node, a port and an agent take was measured by `mrclab bench memory` and tests/kernel/test_growth.py
-(docs/bench.md has the figures). All here is arithmetic on the lab's spec, so that a lab far too large is refused at
-once.
+What a node, a port and an agent take was measured by `mrclab bench memory` (docs/scale.md has the figures). All here is
+arithmetic on the lab's spec, so that a lab far too large is refused at once.
 """
 
 from __future__ import annotations
