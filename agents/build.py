@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from agents.compiled import DONE, PURE_VARIABLE, SOURCE, build_folder, builds, is_built, sources
+from agents.compiled import DONE, PURE_VARIABLE, SOURCE, build_folder, builds, is_built, is_compiled, sources
 
 _KEPT_BUILDS = 8
 
@@ -58,7 +58,7 @@ def _compile(folder: Path) -> None:
         copy = folder / "agents" / path.relative_to(SOURCE)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
-        if path.name != "__init__.py":
+        if is_compiled(path):
             names.append(str(copy.relative_to(folder)))
     compiler = os.environ.get("CC") or next(filter(shutil.which, ("clang", "gcc", "cc")), None)
     if compiler is None:
