@@ -95,3 +95,29 @@ def test_another_user_needs_no_root_where_nothing_is_made(checkout: Path, tmp_pa
     answer = run(*NOBODY, checkout / "mrclab", *verb, cwd=tmp_path, path=with_sudo(tmp_path))
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout and not answer.stdout.startswith("sudo")
+
+
+def test_the_agents_are_compiled_once_for_each_state_of_their_source(checkout: Path, tmp_path: Path) -> None:
+    python, calls = checkout / ".venv" / "bin" / "python", tmp_path / "calls"
+    python.write_text(f'#!/bin/sh\necho "$@" >>"{calls}"\n')
+    agents = checkout / "agents"
+    agents.unlink()
+    (agents / "wire" / "deep").mkdir(parents=True)
+    for place in ("", "wire", "wire/deep"):
+        (agents / place / "one.py").write_text("x = 1\n")
+
+    def called(*verb: str) -> list[str]:
+        calls.write_text("")
+        run("env", "MRCLAB_PURE=", checkout / "mrclab", *verb, cwd=tmp_path)
+        return calls.read_text().splitlines()
+
+    build, verb = "-m agents.build", "-m testbed.cli sim demo"
+    assert called("validate", "demo") == ["-m testbed.cli validate demo"]
+    assert called("sim", "demo") == [build, verb]
+    assert called("sim", "demo") == [verb]
+    (agents / "wire" / "deep" / "one.py").write_text("x = 2\n")
+    assert called("sim", "demo") == [build, verb]
+    python.write_text(f'#!/bin/sh\necho "$@" >>"{calls}"\necho no compiler >&2\n[ "$2" != agents.build ]\n')
+    (agents / "one.py").write_text("x = 2\n")
+    answer = run("env", "MRCLAB_PURE=", checkout / "mrclab", "sim", "demo", cwd=tmp_path)
+    assert "plain Python, which is slower: no compiler" in answer.stderr
