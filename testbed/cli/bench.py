@@ -32,6 +32,7 @@ def bench_verb(
     """Measure BENCHes, or all of them. Exit code 1 when a ratio is worse than in the result given by --check."""
     import json
 
+    from agents import compiled
     from testbed.bench import frame
     from testbed.topology.errors import InputError, MissingError
 
@@ -52,9 +53,11 @@ def bench_verb(
         say(f"bench {name}: {bench.title}")
         results[name] = frame.measure(bench, alternations, say)
     comparisons = frame.compare(before, results)
-    told = {"benches": results, "comparisons": [_as_dict(one) for one in comparisons]}
+    told = {"compiled": compiled.in_use(), "benches": results, "comparisons": [_as_dict(one) for one in comparisons]}
     if out is not None:
         out.write_text(json.dumps({"schema_version": SCHEMA_VERSION, **told}, indent=2) + "\n")
+    if not compiled.in_use():
+        say("the agents are not compiled: these are figures of plain Python")
     result(as_json, told, lambda: _show(results, comparisons))
     for name in frame.not_compared(before, comparisons):
         say(f"bench {name} is in {earlier} and was not measured now")
