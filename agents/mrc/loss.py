@@ -12,7 +12,8 @@ So the evidence is always another packet. A SACK that covers a PSN and lacks it 
 The margin, RACK's reorder window (RFC 8985, section 6.2), is half as much again as the latest that a packet of the
 plane has been lately, but at least half and at most 3/4 of a round trip, and never less than a few packets of queue.
 Until there are enough samples of the plane, it is as TCP's timer has it: 4 times the mean deviation, if that is more.
-When a packet taken for lost arrives after all, it is stretched for a while.
+When a packet taken for lost arrives after all, it is stretched for a while. After a loss the other paths of the plane
+carry more, and their queues grow: for some round trips they are given half as much again.
 
 Time counts from when a packet leaves the port, which is later than when it was sent if the one before it still holds
 the port: of a message that goes out at once, later packets are evidence against earlier ones.
@@ -30,6 +31,7 @@ from agents.mrc.scoreboard import FLYING, Scoreboard, Sent
 _VAR_FACTOR = 4
 _LATE_SAMPLES = 512  # per plane: what is late lately
 _LOW_SAMPLES = 128  # more than wait in one batch when this agent is late
+_SHAKEN_RTTS = 8
 _STRETCH_STEP = 1.5
 _STRETCH_MAX = 4.0
 _STRETCH_DECAY = 1 / 4096  # per sample
@@ -48,6 +50,8 @@ class _Plane:
         "rtt_ns",
         "samples",
         "settled",
+        "shaken_by",
+        "shaken_ns",
         "var_ns",
     )
 
@@ -59,6 +63,8 @@ class _Plane:
         self.next_late_ns = 0  # of the samples that will replace it
         self.late_samples = 0
         self.settled = False  # whether late_ns is known
+        self.shaken_ns = 0  # until the front is there, a loss on the path `shaken_by` moves traffic to the others
+        self.shaken_by = -1
         self.front_ns = 0  # a packet that should have arrived before this moment had the time to
         self.rtt_ns = 0
         self.var_ns = 0
@@ -144,6 +150,8 @@ class LossDetector:
                 if record.departs_ns > newest_ns:
                     break
                 if record.departs_ns + self.patience_ns(record.ev) <= evidence_ns and _covers(cack, base, record.psn):
+                    plane.shaken_ns = plane.front_ns + _SHAKEN_RTTS * self.rtt_ns()
+                    plane.shaken_by = record.ev.path
                     yield record, "overdue"
 
     def patience_ns(self, ev: Ev) -> int:
@@ -155,6 +163,8 @@ class LossDetector:
             margin = min(max(rtt >> 1, late + (late >> 1)), 3 * rtt >> 2)
         else:
             margin = max(rtt >> 1, _VAR_FACTOR * plane.var_ns)
+        if plane.shaken_ns > plane.front_ns and ev.path != plane.shaken_by:
+            margin += margin >> 1
         return self._expected_ns(ev) + int(max(margin, self._floor_ns) * self._stretch)
 
     def _expected_ns(self, ev: Ev) -> int:

@@ -175,6 +175,22 @@ def test_the_reorder_window_is_what_was_late_and_half_as_much_within_bounds() ->
     assert margins[0] < margins[1] < margins[2] <= 0.75
 
 
+def test_after_a_loss_the_other_paths_of_the_plane_are_given_more_time_for_a_while() -> None:
+    sender = Sender()
+    sender.now += RTT
+    before = {ev: sender.detector.patience_ns(ev) for ev in (sender.a, sender.b, sender.other_plane)}
+    record = sender.send(sender.a)
+    sender.arrive(sender.send(sender.b, after=RTT))
+    assert sender.lost() == [(record, "overdue")]
+    after = {ev: sender.detector.patience_ns(ev) for ev in before}
+    assert after[sender.a] == pytest.approx(before[sender.a], rel=0.02)
+    assert after[sender.b] > 1.1 * before[sender.b]
+    assert after[sender.other_plane] == before[sender.other_plane]
+    sender.now += 20 * RTT
+    sender.arrive(sender.send(sender.b))
+    assert sender.detector.patience_ns(sender.b) == pytest.approx(before[sender.b], rel=0.02)
+
+
 def test_a_packet_behind_another_in_its_port_leaves_later() -> None:
     sender = Sender()
     sender.now += RTT
