@@ -41,7 +41,12 @@
 #define ENDPOINT_REQUEST 0xD8 // probes of paths, and their answers
 #define ENDPOINT_RESPONSE 0xD9
 #define BTH_TIMESTAMP (1U << 28)
-#define METH_RETH_BYTES (4 + 16)
+#define RC_WRITE_FIRST 0x06
+#define RC_WRITE_LAST_IMM 0x09
+#define RC_WRITE_ONLY 0x0A
+#define RC_WRITE_ONLY_IMM 0x0B
+#define RETH_BYTES 16
+#define METH_RETH_BYTES (4 + RETH_BYTES)
 #define TSETH_BYTES 4
 #define IMMDT_BYTES 4
 #define ICRC_BYTES 4
@@ -315,11 +320,19 @@ static __always_inline int load(struct __sk_buff *skb, struct headers *headers, 
 	return headers->inner.next_header == NEXT_HEADER_UDP && headers->destination_port == bpf_htons(ROCE_PORT);
 }
 
-// Bytes of a WRITE in front of its payload; 0 for anything else.
+// Bytes of a WRITE, MRC's or plain RoCE's, in front of its payload; 0 for anything else.
 static __always_inline __u32 header_bytes(const struct headers *headers, int bare)
 {
-	__u32 bytes = sizeof(*headers) - (bare ? IPV6_BYTES : 0) + METH_RETH_BYTES;
+	__u32 bytes = sizeof(*headers) - (bare ? IPV6_BYTES : 0);
 
+	if (headers->opcode >= RC_WRITE_FIRST && headers->opcode <= RC_WRITE_ONLY_IMM) { // plain RoCE
+		if (headers->opcode == RC_WRITE_FIRST || headers->opcode >= RC_WRITE_ONLY)
+			bytes += RETH_BYTES;
+		if (headers->opcode == RC_WRITE_LAST_IMM || headers->opcode == RC_WRITE_ONLY_IMM)
+			bytes += IMMDT_BYTES;
+		return bytes;
+	}
+	bytes += METH_RETH_BYTES;
 	if (headers->opcode < FIRST_WRITE || headers->opcode > LAST_WRITE)
 		return 0;
 	if (headers->psn_word & bpf_htonl(BTH_TIMESTAMP))

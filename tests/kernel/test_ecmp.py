@@ -240,6 +240,22 @@ def test_mrc_sprays_over_it(lab: RunningLab, tmp_path: Path) -> None:
             assert lab.port_map.counters(link.b.ifindex).packets - before[name] > 50
 
 
+def test_faults_know_roces_data_too(tmp_path: Path) -> None:
+    name = "ba-hash-spoil"
+    try:
+        up(tmp_path / f"{name}.yaml", ROCE)
+        with open_lab(name) as lab:
+            fault = by_hand.put(lab, "corrupt", "host h0", "near", {"share": 0.05})
+            result = run(lab, tmp_path)
+            by_hand.clear(lab, fault.number)
+            port, _ = lab.clos.ports("h0")[0]
+            assert lab.port_map.counters(port.ifindex).corrupted > 0
+        assert all(flow["bytes_wrong"] == 0 < flow["bytes_delivered"] for flow in result.summary["flows"])
+        assert result.summary["flows"][0]["packets"]["lost"] > 0  # the ICRC told, and they went again
+    finally:
+        lifecycle.down(name)
+
+
 def test_roce_delivers_on_one_path_each(tmp_path: Path) -> None:
     name = "ba-hash-roce"
     try:
