@@ -96,8 +96,10 @@ def _show(comparison: Comparison) -> None:
     for column in told["columns"]:
         if column["missing"]:
             show(f"{column['name']} is not here: {column['missing']}")
+        if column["warnings"]:
+            show(f"note: {column['name']}: {'; '.join(column['warnings'][:2])}")
         if column["verdicts"]["invalid"]:
-            why = "; ".join(column["reasons"])
+            why = "; ".join(column["reasons"][:2])
             show(f"note: {column['verdicts']['invalid']} runs of {column['name']} were not valid: {why}")
     if told["interrupted"]:
         show(f"note: {told['interrupted']}; not all of it was run")

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from testbed.chaos import check
-from testbed.chaos.scenario import Scenario
+from testbed.chaos.scenario import Expect, FaultExpect, Scenario
+from testbed.chaos.workload import FlowExpect
 from testbed.topology import clos
 from testbed.topology.errors import InputError, nearest
 from testbed.topology.labspec import LabSpec, Transport
@@ -54,6 +55,7 @@ COLUMNS = {
         ),
     )
 }
+EXPECTED = "mrc"  # what a scenario expects is expected of this one; of the others only that no byte is wrong
 BY_DEFAULT = ("mrc", "mrc-ecmp", "roce", "roce-bgp")
 
 
@@ -143,6 +145,12 @@ def _scenario(column: Column, scenario: Scenario, lab: LabSpec, mapped: dict[str
         workloads = [work.model_copy(update={"qps": variant.qps}) for work in workloads]
     faults = [one.model_copy(update={"target": mapped.get(one.target, one.target)}) for one in scenario.faults]
     changes = {"lab": lab.name, "transport": transport, "workloads": workloads, "faults": faults}
+    if column.name != EXPECTED:
+        changes |= {
+            "expect": Expect(bytes_wrong=0),
+            "workloads": [work.model_copy(update={"expect": FlowExpect()}) for work in workloads],
+            "faults": [one.model_copy(update={"expect": FaultExpect()}) for one in faults],
+        }
     copy = scenario.model_copy(update=changes)
     copy._document = None  # its lines are those of the scenario's own lab, and workers could not take it
     return copy

@@ -49,7 +49,7 @@ class Compared:
     column: Column
     spec: LabSpec | None = None
     missing: str = ""  # why there is nothing
-    broke: bool = False  # its lab did not come up, or broke down
+    error: MrclabError | None = None  # that ended it; what ran before that counts
     tried: dict[Variant, list[Observed]] = field(default_factory=dict)
     best: Variant | None = None
     runs: list[Observed] = field(default_factory=list)
@@ -65,19 +65,19 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """0 done; 1 the first column missed an expectation, or a byte was wrong anywhere.
+        """0 done; 1 MRC missed an expectation of the scenario, or a byte was wrong anywhere.
 
         4: a run was not valid, or the lab of a column broke. 3: no column could be had on this machine.
         """
         runs = [run for one in self.compared for run in one.runs]
-        broke = any(one.broke for one in self.compared)
+        broke = any(one.error and not isinstance(one.error, MissingError) for one in self.compared)
         if not runs and not broke and not self.told["interrupted"]:
             return 3  # the machine lacked something in each column
         if any(run.figures.get("bytes_wrong") for run in runs):
             return 1
         if broke or any(run.verdict == "invalid" for run in runs) or self.told["interrupted"]:
             return 4
-        return 1 if self.compared and any(run.verdict == "fail" for run in self.compared[0].runs) else 0
+        return 1 if any(run.verdict == "fail" for run in runs) else 0
 
 
 def compare(
@@ -123,6 +123,9 @@ def compare(
         for one, entry in entries:
             if not stage.interrupted:
                 _run_column(one, entry, seeds, stage, tell)
+    errors = [one.error for one, _ in entries if isinstance(one.error, InputError)]
+    if len(errors) == len(entries):
+        raise InputError.several(errors)
     where = "on the kernel lab" if not virtual else "in virtual time" + (", at real rates" if real_rates else "")
     told = _told(scenario, compared, unlike.said([entry for _, entry in entries]), seeds, where)
     told["interrupted"] = stage.interrupted
@@ -145,11 +148,9 @@ def _run_column(one: Compared, entry: Entry, seeds: Sequence[int], stage: _Stage
                 one.runs = list(one.tried[one.best])
             tell(f"{one.column.name}: {one.best.name}, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}")
             one.runs += runs([(one.best, seed) for seed in seeds if seed not in {run.seed for run in one.runs}])
-    except InputError:
-        raise
     except MrclabError as error:
         one.missing = f"{error}"
-        one.broke = not isinstance(error, MissingError)
+        one.error = error
 
 
 class _Stage(ABC):
@@ -270,6 +271,7 @@ def _column(one: Compared, rows: Sequence[figures.Row]) -> dict[str, Any]:
         ],
         "verdicts": {name: verdicts.count(name) for name in ("pass", "fail", "invalid")},
         "reasons": sorted({reason for run in one.runs for reason in run.reasons}),
+        "warnings": sorted({warning for run in one.runs for warning in run.warnings}),
         "figures": {row.key: _distribution(one.runs, row.key) for row in rows},
         "curve": {
             "bin_s": one.runs[0].bin_s if one.runs else None,

@@ -76,6 +76,7 @@ class Observed:
     seed: int
     verdict: str
     reasons: list[str]
+    warnings: list[str]
     interrupted: str
     figures: dict[str, float]
     curve: list[float]
@@ -111,6 +112,7 @@ def observe(run: Run, summary: Mapping[str, Any]) -> Observed:
         seed=run.seed,
         verdict=summary["verdict"],
         reasons=list(summary["reasons"]),
+        warnings=list(summary["warnings"]),
         interrupted=summary["interrupted"],
         figures={key: float(value) for key, value in figures.items() if value is not None},
         bin_s=run.of_lab(CURVE_BIN_NS) / 1e9,

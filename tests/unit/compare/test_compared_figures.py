@@ -21,7 +21,7 @@ def seen(run: Run) -> Observed:
 
 
 def by_hand(**options: object) -> Observed:
-    told = {"seed": 1, "verdict": "pass", "reasons": [], "interrupted": "", "figures": {}, "curve": []}
+    told = {"seed": 1, "verdict": "pass", "reasons": [], "warnings": [], "interrupted": "", "figures": {}, "curve": []}
     return Observed(**{**told, **options})  # type: ignore[arg-type]
 
 
