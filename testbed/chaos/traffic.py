@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,7 +62,10 @@ class Traffic:
         ask(self._agents, "qp-connect", connections)
 
     def start(self, start_ns: int, stop_ns: int, seed: int) -> None:
-        """Start the receivers, then the senders, which begin at `start_ns` and post nothing after `stop_ns`."""
+        """Start the receivers, then the senders, which begin at `start_ns` and post nothing after `stop_ns`.
+
+        Queue pairs that share a flow take turns, so that it offers its load as evenly as one does.
+        """
         common = [
             {
                 "kind": ends.workload.kind,
@@ -75,9 +79,13 @@ class Traffic:
             for ends, fields in zip(self.ends, common, strict=True)
         ]
         senders = []
+        turns: Counter[str] = Counter()
         for ends, fields in zip(self.ends, common, strict=True):
+            message_ns = 0 if ends.flow.full else round(ends.workload.message * 8e9 / ends.flow.offered_bps)
+            begins_ns = start_ns + turns[ends.flow.name] * message_ns
+            turns[ends.flow.name] += 1
             load = {} if ends.flow.full else {"load_bps": max(1, round(ends.flow.offered_bps / ends.flow.qps))}
-            times = {"start_at_ns": start_ns, "stop_at_ns": stop_ns}
+            times = {"start_at_ns": begins_ns, "stop_at_ns": stop_ns}
             senders.append(
                 (ends.flow.src, {**fields, **times, **load, **ends.region, "role": "send", "qpn": ends.src_qpn})
             )

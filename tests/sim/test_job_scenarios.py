@@ -112,3 +112,11 @@ def test_a_flow_over_several_queue_pairs_is_one_flow(tmp_path: Path) -> None:
     for flow in outcome.summary["flows"]:
         whole = 8 * flow["bytes_delivered"]
         assert 1.0 * flow["goodput_bps"]["mean"] < whole < 2.5 * flow["goodput_bps"]["mean"], "with warm-up and drain"
+
+
+def test_queue_pairs_that_share_a_load_take_turns(tmp_path: Path) -> None:
+    """Or the flow would come in bursts of as many messages as it has queue pairs."""
+    text = STREAMS.replace("load: full", "load: 20%").replace("1500 ms", "2500 ms")
+    outcome = play(tmp_path, text)
+    for flow in outcome.summary["flows"]:
+        assert flow["goodput_bps"]["min_bin"] > 0.8 * flow["goodput_bps"]["mean"] > 0
