@@ -92,6 +92,10 @@ class LossDetector:
         Not `timed`: the report may be long after the arrival; no time is taken from it, and None returned.
         """
         ev = record.ev
+        if now - record.departs_ns < record.departs_ns - record.sent_ns:
+            # The way takes several times what a port takes for a packet: this one did not wait there, as at an idle
+            # port that lets a burst go at once. (Else the sample might be less than nothing.)
+            record.departs_ns = record.sent_ns
         sample = now - record.departs_ns
         plane = self._planes[ev.plane]
         if timed:

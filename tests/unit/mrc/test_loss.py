@@ -213,3 +213,14 @@ def test_first_overdue_is_that_of_the_oldest() -> None:
     record = sender.send(sender.b)
     sender.send(sender.a, after=5)
     assert sender.detector.first_overdue_ns() == record.sent_ns + sender.detector.patience_ns(sender.b)
+
+
+def test_a_packet_that_is_back_before_it_can_have_waited_for_the_one_before_it_did_not_wait() -> None:
+    sender = Sender()
+    first, second = sender.send(sender.a), sender.send(sender.b)
+    assert second.departs_ns > second.sent_ns
+    soon_ns = (second.departs_ns - second.sent_ns) // 2
+    sender.board.acknowledge(sender.board.una - 1, first.psn, 3)
+    first.fate = second.fate = Fate.ARRIVED
+    assert sender.detector.arrived(first, first.sent_ns + soon_ns) == soon_ns
+    assert sender.detector.arrived(second, second.sent_ns + soon_ns) == soon_ns
