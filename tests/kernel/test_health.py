@@ -6,10 +6,13 @@ all the while, and whatever it accuses has to be part of what was broken. A lab 
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +27,7 @@ from testbed.topology.labfile import load_lab
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(500)]
 
-INTERVAL_NS = 20_000_000
+INTERVAL_NS = 40_000_000
 SLACK_INTERVALS = 3  # between two looks, on a machine with other work
 LOSS = 0.05
 
@@ -35,7 +38,7 @@ t0_groups: 2
 hosts_per_t0: {hosts}
 t1s_per_plane: {t1s}
 rates: {{host: 20 Mb/s, fabric: 20 Mb/s}}
-health: {{policy: observe, interval: 20 ms}}
+health: {{policy: observe, interval: 40 ms}}
 """
 
 
@@ -139,17 +142,16 @@ def put(lab: RunningLab, element: str, case: str) -> None:
     by_hand.put(lab, kind, target, end, options)  # type: ignore[arg-type]
 
 
-def find(one: Probed, element: str, case: str) -> float:
-    """Break it, find it, mend it; the intervals that finding took."""
+def find(one: Probed, element: str, case: str, patience: float = 1.0) -> float:
+    """Break it, find it, mend it; the intervals that finding took, at most `patience` times what it may take."""
     one.begin_anew()
     allowed = at_fault(one.lab.clos, element)
+    limit = within_intervals(one.lab.clos, element, case)
     put(one.lab, element, case)
     try:
         state = CASES[case][3]
-        found = one.until(
-            lambda seen: seen.accused == {element: state}, within_intervals(one.lab.clos, element, case), allowed
-        )
-        assert found is not None, (element, case, one.look().accused)
+        found = one.until(lambda seen: seen.accused == {element: state}, patience * limit, allowed)
+        assert found is not None, (element, case, limit, one.look().accused)
         assert found[1].findings[element].confidence > 0.9
     finally:
         by_hand.clear(one.lab)
@@ -186,7 +188,71 @@ def test_two_faults_at_once_are_both_found(small: Probed) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("case", CASES)
-def test_each_link_and_switch_of_demo(whole: Probed, case: str, record_property: Callable[[str, object], None]) -> None:
-    took = sorted(find(whole, element, case) for element in elements(whole.lab.clos))
-    record_property("intervals", f"{case}: median {took[len(took) // 2]:.1f}, longest {took[-1]:.1f} of {len(took)}")
-    print(f"{case}: {len(took)} elements, median {took[len(took) // 2]:.1f}, longest {took[-1]:.1f} intervals")  # noqa: T201
+def test_each_link_and_switch_of_demo(whole: Probed, case: str) -> None:
+    """All are found, and nothing else is accused; on a busy machine, few may take longer than they should."""
+    clos = whole.lab.clos
+    took = {element: find(whole, element, case, patience=2) for element in elements(clos)}
+    late = {name: spent for name, spent in took.items() if spent > within_intervals(clos, name, case)}
+    spent = sorted(took.values())
+    told = (
+        f"{case}: {len(spent)} elements, intervals: median {spent[len(spent) // 2]:.1f}, most {spent[-1]:.1f}; {late}"
+    )
+    sys.stdout.write(told + "\n")
+    assert len(late) <= 0.05 * len(took), late
+
+
+FULL_LOAD = """
+lab: {lab}
+duration: {seconds} s
+workloads: [{{kind: write_bw, pairs: across, message: 32 KB, load: full}}]
+expect: {{bytes_wrong: 0, qp_errors: 0}}
+"""
+
+
+def no_alarm_under_full_load(one: Probed, seconds: int, tmp_path: Path) -> dict[str, float]:
+    """All hosts send as fast as they can, and nothing is accused; what the probes met meanwhile."""
+    one.begin_anew()
+    scenario = tmp_path / "full.yaml"
+    scenario.write_text(FULL_LOAD.format(lab=one.lab.source_file, seconds=seconds))
+    before = {host: answer["totals"] for host, answer in one.agents.call("collect", limit=0).items()}
+    command = [sys.executable, "-m", "testbed.cli", "run", str(scenario), "--lab", one.lab.name, "--out", str(tmp_path)]
+    alarms: list[str] = []
+    looks = 0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+        while run.poll() is None:
+            found = one.look()
+            looks += 1
+            alarms += [f"{name}: {found.findings[name]}" for name in found.accused]
+            time.sleep(0.2)
+        assert run.returncode in (0, 4), run.stderr.read() if run.stderr else ""  # 4: a busy machine
+    paths = [path for report in one.look().reports.values() for path in report.paths]
+    dropped = sum(
+        answer["totals"]["socket_drops"] - before[host]["socket_drops"]
+        for host, answer in one.agents.call("collect", limit=0).items()
+    )
+    assert not alarms, alarms[:3]
+    seen = {
+        "looks": looks,
+        "probes": sum(path.sent for path in paths),
+        "lost": sum(path.lost for path in paths),
+        "late": sum(path.late for path in paths),
+        "marked": sum(path.marked for path in paths),
+        "socket drops": dropped,
+        "slowest p99 ms": max(path.rtt_p99_ns for path in paths) / 1e6,
+    }
+    sys.stdout.write(f"{seen}\n")
+    return seen
+
+
+def test_full_load_raises_no_alarm(small: Probed, tmp_path: Path) -> None:
+    seen = no_alarm_under_full_load(small, 8, tmp_path)
+    assert seen["probes"] > 5 * 32 * 25 and seen["looks"] > 20
+    assert seen["lost"] < 0.01 * seen["probes"]
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("half", ["first five minutes", "second five minutes"])
+def test_ten_minutes_of_full_load_raise_no_alarm(whole: Probed, half: str, tmp_path: Path) -> None:
+    seen = no_alarm_under_full_load(whole, 300, tmp_path)
+    assert seen["lost"] < 0.001 * seen["probes"]
