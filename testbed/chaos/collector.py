@@ -159,8 +159,13 @@ class Collector:
         return self._recorder.run.events[before:]
 
     def round_trip(self, now_ns: int, but: Collection[str] = ()) -> None:
-        """Note how long a round trip takes now: the median of the last samples of all EVs of all senders."""
-        senders = [(one.flow.src, {"qpn": one.src_qpn}) for one in self._ends if one.flow.src not in but]
+        """Note how long a round trip takes now: the median of the last samples of all EVs of all senders.
+
+        An agent that was killed and is back knows nothing of its flows, and is not asked.
+        """
+        there = {(host, qp["qpn"]) for host, totals in self.totals.items() if host not in but for qp in totals["qps"]}
+        ends = [(one.flow.src, one.src_qpn) for one in self._ends]
+        senders = [(host, {"qpn": qpn}) for host, qpn in ends if (host, qpn) in there]
         samples = [ev["rtt_ns"] for answer in ask(self._agents, "ev-map", senders) for ev in answer["evs"]]
         known = [sample for sample in samples if sample]
         if known:
