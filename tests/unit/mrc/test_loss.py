@@ -87,13 +87,16 @@ def test_a_packet_of_another_plane_counts_half_a_round_trip_later_still() -> Non
     assert sender.lost() == [(record, "overdue")]
 
 
-def test_a_late_reader_condemns_nobody() -> None:
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_late_reader_condemns_nobody(settled: bool) -> None:
     sender = Sender()
+    if settled:
+        settle(sender)
     for after in range(5):
         sender.send(sender.a, after)
     for after in range(5):  # read a hundred round trips too late
         sender.arrive(sender.send(sender.b, after), rtt=100 * RTT)
-    assert sender.lost() == []
+        assert sender.lost() == []
 
 
 def test_nor_does_it_condemn_another_plane() -> None:
@@ -158,21 +161,36 @@ def margin_of(sender: Sender) -> float:
     return (detector.patience_ns(sender.a) - detector._expected_ns(sender.a)) / detector._planes[0].rtt_ns
 
 
-def test_the_reorder_window_is_what_was_late_and_half_as_much_within_bounds() -> None:
-    """What a packet was late by is counted from the last one that had overtaken it: a tenth of a round trip less."""
+def be_late(sender: Sender, by: int) -> None:
+    """One packet of path a is reported behind one that was sent later by so much, as a fabric would."""
+    sender.now += 2 * RTT
+    late = sender.send(sender.a)
+    sender.arrive(sender.send(sender.b, after=by))
+    sender.arrive(late, rtt=RTT + by)
+
+
+@pytest.mark.parametrize(("late", "margin"), [(0.2, 0.5), (0.4, 0.6), (0.45, 0.675), (0.8, 0.75)])
+def test_the_reorder_window_is_what_was_late_and_half_as_much_within_bounds(late: float, margin: float) -> None:
+    sender = Sender()
+    settle(sender)
+    be_late(sender, round(late * RTT))
+    for _ in range(30):  # the averages forget it, and the window does not
+        sender.now += RTT // 10
+        sender.arrive(sender.send(sender.a))
+    assert margin_of(sender) == pytest.approx(margin, abs=0.02)
+
+
+def test_the_reorder_window_follows_the_latest_of_at_least_512_and_at_most_1024_packets() -> None:
+    sender = Sender()
+    settle(sender)
+    be_late(sender, RTT * 4 // 10)
     margins = []
-    for swing in (0, RTT * 6 // 10, RTT * 8 // 10):
-        sender = Sender()
-        settle(sender)
-        # The late one is reported behind those that were sent after it, as a fabric would.
-        for _ in range(600 if swing else 0):
-            sender.now += RTT
-            late = sender.send(sender.a)
-            sender.arrive(sender.send(sender.b, after=swing * 3 // 4))
-            sender.arrive(late, rtt=RTT + swing)
+    for _ in range(1024):
+        sender.now += RTT // 10
+        sender.arrive(sender.send(sender.b))
         margins.append(margin_of(sender))
-    assert margins[0] == pytest.approx(1 / 2, abs=0.02)
-    assert margins[0] < margins[1] < margins[2] <= 0.75
+    assert all(margin == pytest.approx(0.6, abs=0.02) for margin in margins[30:512])
+    assert margins[-1] == pytest.approx(0.5, abs=0.02)
 
 
 def test_after_a_loss_the_other_paths_of_the_plane_are_given_more_time_for_a_while() -> None:
