@@ -171,7 +171,7 @@ def _named(kind: Any, what: str, value: str) -> Any:
 def _mask(names: list[Any]) -> EvEvent:
     mask = EvEvent.NONE
     for name in names:
-        if name not in _EVENTS:
+        if not isinstance(name, str) or name not in _EVENTS:
             raise RequestError(f"no event {name!r:.80}; there are {', '.join(_EVENTS)}")
         mask |= _EVENTS[name]
     return mask

@@ -1,7 +1,7 @@
 """EV profiles: what a controller says about the EVs of queue pairs, shaped like those of `mrc_ctl.h`.
 
-A profile goes INIT -> OFFLINE (what kind and how many) -> ONLINE (in use) and back; only OFFLINE can it be changed, and
-it stays ONLINE while queue pairs use it. Modes: `explicit`, the controller gives every EV; `generated`, the NIC makes
+A profile goes INIT -> OFFLINE (what kind and how many) -> ONLINE (in use) and back; ONLINE it cannot be changed, and it
+stays ONLINE while queue pairs use it. Modes: `explicit`, the controller gives every EV; `generated`, the NIC makes
 them within the bounds of the format's fields; `ecmp` (AUTO there), the EV is entropy and no path: for fabrics that
 hash. In the other two an EV names plane and T0 uplink, and the SRv6 address follows from the template of
 `agents.wire.address`.
@@ -170,7 +170,8 @@ class EvProfile:
         """Change what is given, and then the state. Nothing changes when ProfileError is raised."""
         target = self.state if state is None else state
         changes = (mode, count, min_active, event_mask, fields)
-        check_step(self.state, target, changed=any(one is not None for one in changes), users=self.users)
+        changed = any(one is not None for one in changes)
+        check_step(self.state, target, changed=changed, users=self.users)
         if target is ProfileState.INIT and self.state is ProfileState.OFFLINE:
             self._forget()
             return
@@ -178,7 +179,7 @@ class EvProfile:
         count = self.count if count is None else count
         min_active = self.min_active if min_active is None else min_active
         fields = self.fields if fields is None else fields
-        if target is not ProfileState.INIT:
+        if changed or target is not ProfileState.INIT:
             self._check(mode, count, min_active, fields)
         evs = self._evs
         if mode is EvMode.EXPLICIT and (mode, count) != (self.mode, self.count):
@@ -291,10 +292,10 @@ class EvProfile:
             )
         if not 1 <= min_active <= count:
             raise ProfileError("EINVAL", f"{min_active} EVs cannot stay active of {count}")
-        if prod(field.max_val - field.min_val + 1 for field in fields) > _MOST_COMBINATIONS:
-            raise ProfileError("E2BIG", f"the fields make more than {_MOST_COMBINATIONS} EVs")
         if sum(field.width for field in fields) != EV_BITS:
             raise ProfileError("EINVAL", f"the widths of the fields have to make {EV_BITS} bits")
+        if prod(field.max_val - field.min_val + 1 for field in fields) > _MOST_COMBINATIONS:
+            raise ProfileError("E2BIG", f"the fields make more than {_MOST_COMBINATIONS} EVs")
 
     def _check_populated(self, evs: list[int | None]) -> None:
         per_plane = [0] * self._planes

@@ -103,4 +103,4 @@ class RetryTimer:
     def _interval_ns(self) -> int:
         linear = self._config.linear_retries
         beyond = max(0, self._expiries - linear)
-        return self._detector.rto_ns() * min(self._expiries, linear) << beyond
+        return self._detector.rto_ns() * max(1, min(self._expiries, linear)) << beyond

@@ -129,6 +129,7 @@ def test_a_cc_profile_rules_the_window_of_the_queue_pairs_that_name_it() -> None
         ("ev-profile-modify", {"state": "ONLINE"}, "does not go from INIT to ONLINE"),
         ("ev-profile-modify", {"mode": "magic"}, "no mode 'magic'"),
         ("ev-profile-modify", {"events": ["BAD"]}, "no event 'BAD'"),
+        ("ev-profile-modify", {"events": [["GOOD"]]}, r"no event \['GOOD'\]"),
         ("ev-profile-modify", {"fields": [7]}, "each of fields has to be an object"),
         ("ev-profile-modify", {"fields": [{"width": 3, "max_val": 9}]}, "cannot hold"),
         ("ev-profile-query", {"profile": 9}, "no EV profile 9"),

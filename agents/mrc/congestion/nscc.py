@@ -35,7 +35,6 @@ Some choices are ours, the last three from 7:1 incasts in virtual time at real r
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -46,6 +45,17 @@ _REFERENCE_BDP_BYTES = 150_000
 _CLEAR_SHARE = 1 / 12  # of the base round trip: a delay below it counts as none (htsim: 1 us of 12)
 _TRIM_SHARE = 1 / 4  # of the window, once a round trip
 _PENALTY_SHIFT = 7  # rcv_cwnd_pen counts 128ths
+_MAX = 10**15  # of any attribute: bytes and ns that no fabric has
+_MAX_QA_GATE = 63  # a shift
+_WHOLE = {
+    "base_rtt",
+    "target_delay",
+    "max_cwnd",
+    "qa_gate",
+    "qa_threshold",
+    "adjust_bytes_threshold",
+    "adjust_period_threshold",
+}  # attributes that are whole numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +89,7 @@ class NsccProfile:
             raise ValueError(f"NSCC has no setting {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}")
         given: dict[str, Any] = dict(config.congestion_settings)
         for name, value in given.items():
-            if not (isinstance(value, int | float) and math.isfinite(value)) and (name, value) != (
-                "qa_threshold",
-                None,
-            ):
-                raise ValueError(f"NSCC: {name} has to be a number, not {value!r:.80}")
+            _check(name, value)
         mtu = fabric.mtu_bytes
         bdp = fabric.planes * config.plane_bdp_bytes
         base_rtt = given.get("base_rtt", config.initial_rtt_ns)
@@ -115,6 +121,21 @@ class NsccProfile:
             if not 0 < getattr(profile, name) <= 1:
                 raise ValueError(f"NSCC: {name} is {getattr(profile, name)}; it has to be above 0 and at most 1")
         return profile
+
+
+def _check(name: str, value: Any) -> None:
+    """Raises ValueError for what is no number, or none that the arithmetic of a window can take."""
+    if name == "disable_qa":
+        if not isinstance(value, bool):
+            raise ValueError(f"NSCC: disable_qa has to be true or false, not {value!r:.80}")
+        return
+    if name == "qa_threshold" and value is None:
+        return
+    if type(value) is not int and (type(value) is not float or name in _WHOLE):
+        raise ValueError(f"NSCC: {name} has to be a {'whole ' if name in _WHOLE else ''}number, not {value!r:.80}")
+    highest = _MAX_QA_GATE if name == "qa_gate" else _MAX
+    if not 0 <= value <= highest:  # nor is NaN
+        raise ValueError(f"NSCC: {name} is {value!r:.80}; it has to be in 0..{highest}")
 
 
 class Nscc(CongestionControl):

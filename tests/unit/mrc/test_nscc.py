@@ -78,6 +78,15 @@ class TestProfile:
             ({"max_md_jump": 1.5}, "max_md_jump is 1.5"),
             ({"max_cwnd": 0}, "max_cwnd is 0; it has to be at least 1"),
             ({"target_delay": 0}, "target_delay is 0"),
+            ({"qa_gate": -1}, r"qa_gate is -1; it has to be in 0\.\.63"),
+            ({"qa_gate": 2.5}, "qa_gate has to be a whole number, not 2.5"),
+            ({"max_cwnd": 1e308}, "max_cwnd has to be a whole number"),
+            ({"base_rtt": 10**400}, r"base_rtt is 1000\d*; it has to be in 0"),
+            ({"fi": -1.0}, r"fi is -1.0; it has to be in 0"),
+            ({"eta": 1e300}, r"eta is 1e\+300; it has to be in 0"),
+            ({"eta": float("nan")}, "eta is nan"),
+            ({"gamma": True}, "gamma has to be a number, not True"),
+            ({"disable_qa": 3}, "disable_qa has to be true or false, not 3"),
         ],
     )
     def test_refused(self, settings: dict[str, Any], message: str) -> None:

@@ -76,9 +76,16 @@ class TestStates:
         assert code_of(made.modify, state=OFFLINE, **change) == "EINVAL"
         assert made.state is INIT and made.mode is None
 
+    @pytest.mark.parametrize("change", [{"mode": EvMode.EXPLICIT, "count": 1 << 40}, {"count": 4}, {"min_active": 2}])
+    def test_nor_is_it_taken_in_the_state_init(self, change: dict[str, Any]) -> None:
+        made = profile()
+        assert code_of(made.modify, **change) == "EINVAL"
+        assert (made.mode, made.count, made.min_active) == (None, 0, 1)
+
     def test_too_many_combinations_of_fields(self) -> None:
         fields = (FormatField(width=3, max_val=1), FormatField(width=29, max_val=1 << 28))
-        assert code_of(profile().modify, state=OFFLINE, mode=EvMode.GENERATED, count=8, fields=fields) == "E2BIG"
+        for state in (OFFLINE, INIT):
+            assert code_of(profile().modify, state=state, mode=EvMode.GENERATED, count=8, fields=fields) == "E2BIG"
 
 
 class TestGenerated:

@@ -169,6 +169,12 @@ class TestLoss:
         with pytest.raises(QpStateError, match="has failed"):
             pair.post(CONTENT[:PACKET], region)
 
+    def test_without_retries_there_is_still_the_time_for_the_probe_and_its_answer(self) -> None:
+        pair = ScriptedPair(linear_retries=0, exponential_retries=0)
+        pair.rule = lose_once(0)
+        transfer(pair, PACKET)
+        assert pair.sent(ReliabilityProbe) and not pair.of_kind(QpFailed)
+
 
 def test_a_late_wake_up_does_not_time_packets_out() -> None:
     pair = ScriptedPair()
