@@ -21,9 +21,9 @@ MESSAGE = Message(Write(0, memoryview(bytes(1)), 0, 0), 0, 1, 0, 0)
 class Sender:
     """A scoreboard and a detector; paths (0, 0), (0, 1), (1, 0) have a round trip of RTT."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: int) -> None:
         self.board = Scoreboard(0, 2)
-        self.detector = LossDetector(MrcConfig(), self.board, 2)
+        self.detector = LossDetector(MrcConfig(**settings), self.board, 2)
         self.a, self.b, self.other_plane = (Ev(ev_format.make(*path)) for path in ((0, 0), (0, 1), (1, 0)))
         self.next_psn = 0
         self.now = 0
@@ -193,6 +193,40 @@ def test_the_reorder_window_follows_the_latest_of_at_least_512_and_at_most_1024_
     assert margins[-1] == pytest.approx(0.5, abs=0.02)
 
 
+def test_patience_never_less_than_a_few_packets_of_queue() -> None:
+    sender = Sender(reorder_floor_ns=RTT)
+    settle(sender)
+    assert margin_of(sender) == pytest.approx(1, abs=0.02)
+
+
+def test_what_is_taken_for_lost_and_arrives_makes_it_more_patient_up_to_a_bound_and_for_a_while() -> None:
+    sender = Sender()
+    settle(sender)
+    for _ in range(20):
+        sender.detector.was_wrong()
+    assert margin_of(sender) == pytest.approx(4 / 2, abs=0.02)
+    for _ in range(4096):
+        sender.now += RTT // 10
+        sender.arrive(sender.send(sender.b))
+    assert 0.5 < margin_of(sender) < 0.6 * 4 / 2
+
+
+def test_a_path_that_is_slower_than_its_plane_is_expected_later() -> None:
+    sender = Sender()
+    for _ in range(10):
+        sender.now += RTT
+        sender.arrive(sender.send(sender.a), rtt=2 * RTT)
+        settle(sender)
+    assert sender.detector.patience_ns(sender.a) - sender.detector.patience_ns(sender.b) > 0.8 * RTT
+
+
+def test_a_report_within_less_than_any_round_trip_speaks_of_an_earlier_transmission() -> None:
+    sender = Sender()
+    record = sender.send(sender.a)
+    assert sender.detector.too_soon(record, record.sent_ns + RTT * 9 // 10)
+    assert not sender.detector.too_soon(record, record.sent_ns + RTT)
+
+
 def test_after_a_loss_the_other_paths_of_the_plane_are_given_more_time_for_a_while() -> None:
     sender = Sender()
     sender.now += RTT
@@ -215,6 +249,13 @@ def test_a_packet_behind_another_in_its_port_leaves_later() -> None:
     first, second, third = (sender.send(ev) for ev in (sender.a, sender.b, sender.other_plane))
     assert first.departs_ns == third.departs_ns == sender.now
     assert 0 < second.departs_ns - sender.now <= RTT // 4
+
+
+def test_a_packet_holds_a_port_for_a_quarter_of_the_shortest_round_trip_at_most() -> None:
+    sender = Sender()
+    assert sender.board.packet_ns == 12 * US * 4096 // 150_000
+    sender.arrive(sender.send(sender.other_plane), rtt=400)
+    assert sender.board.packet_ns == 100
 
 
 def test_an_ev_not_used_for_long_is_as_patient_as_its_plane() -> None:

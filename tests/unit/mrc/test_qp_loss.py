@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import count
 
 import pytest
 
@@ -53,6 +54,19 @@ class TestLoss:
         pair.rule = lose_once(5)
         transfer(pair)
         assert not pair.sent(ReliabilityProbe), "no timer is needed"
+
+    @pytest.mark.parametrize(("late_ns", "back_soon"), [(2 * ONE_WAY_NS, True), (1_000 * US, False)])
+    def test_what_arrives_too_soon_for_its_retransmission_clears_the_path(self, late_ns: int, back_soon: bool) -> None:
+        pair = ScriptedPair()
+        transfer_again(pair)
+        serial = count()
+        pair.rule = lambda host, packet: [
+            late_ns if isinstance(packet.body, WriteBody) and next(serial) == 20 else ONE_WAY_NS
+        ]
+        transfer_again(pair)
+        bad, good = pair.of_kind(EvChanged)
+        assert (bad.new, good.new) == ("ASSUMED_BAD", "GOOD")
+        assert (good.now_ns - bad.now_ns < 50 * US) is back_soon, "the interval of probes"
 
     def test_a_report_that_was_overtaken_condemns_nobody(self) -> None:
         pair = ScriptedPair(planes=1, t1s=2, start_psn=0, congestion="fixed", window_bytes=1 << 20)
