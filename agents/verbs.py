@@ -151,6 +151,7 @@ _STEPS: dict[QpState, tuple[set[QpState], set[str]]] = {
 }
 _OPTIONAL = {QpState.INIT: {"ev_profile", "cc_profile", "sq_psn", "max_wimm", "retry_cnt", "retry_cnt_exp", "mpr"}}
 _SETTING = {"retry_cnt": "linear_retries", "retry_cnt_exp": "exponential_retries", "sq_psn": "start_psn"}
+_BITS = {"dest_qp_num": 24, "rq_psn": 24, "sq_psn": 24, "retry_cnt": 8, "retry_cnt_exp": 8}
 
 
 class Qp:
@@ -177,6 +178,9 @@ class Qp:
         if missing or unknown:
             words = [f"{name} is missing" for name in sorted(missing)] + [f"no {name} here" for name in sorted(unknown)]
             raise VerbsError("EINVAL", f"{self.state.value} to {state.value}: {', '.join(words)}")
+        for name, bits in _BITS.items():
+            if not 0 <= (attributes.get(name) or 0) < 1 << bits:
+                raise VerbsError("EINVAL", f"{name} {attributes[name]} does not fit in {bits} bits")
         if state is QpState.RTR:
             self._connect(attributes)
         elif state is QpState.ERR:
@@ -201,7 +205,7 @@ class Qp:
             raise VerbsError("ENOMEM", f"{MAX_SEND_WR} work requests are queued already")
         if imm_data is not None and not 0 <= imm_data < 1 << _IMM_BITS:
             raise VerbsError("EINVAL", f"imm_data {imm_data} does not fit in {_IMM_BITS} bits")
-        if not 0 <= rkey < 1 << 32 or not 0 <= remote_address < 1 << 64:
+        if not 0 <= rkey < 1 << 32 or not 0 <= remote_address <= (1 << 64) - len(data):
             raise VerbsError("EINVAL", "the rkey has 32 bits, the address 64")
         self._outstanding.append(wr_id)
         self._inner.post(Write(wr_id, data, remote_address, rkey, imm_data))

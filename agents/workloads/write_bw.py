@@ -46,6 +46,13 @@ class Target:
     rkey: int
     size_bytes: int
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for what no packet can say."""
+        if not 0 <= self.rkey < 1 << 32 or self.address < 0 or self.address + self.size_bytes > 1 << 64:
+            raise ValueError(
+                f"{self.size_bytes} bytes from {self.address} on under key {self.rkey}: addresses have 64 bits, keys 32"
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:

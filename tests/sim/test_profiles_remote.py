@@ -148,3 +148,14 @@ def test_what_cannot_be_is_said_in_words(operation: str, fields: dict[str, Any],
         controller.ask(f"{kind}-profile-create")
     with pytest.raises(RefusedError, match=words):
         controller.ask(operation, **({"profile": 1} if "profile-" in operation else {}) | fields)
+
+
+@pytest.mark.parametrize("wrong", [{"address": (1 << 64) - 4096}, {"rkey": 1 << 32}])
+def test_a_sender_is_refused_a_region_that_no_packet_can_name(wrong: dict[str, int]) -> None:
+    controller = Controller()
+    qpn = controller.ask("qp-create", peer=1)["qpn"]
+    controller.ask("qp-connect", qpn=qpn, remote_qpn=99, remote_psn=0)
+    memory = {"address": 0, "rkey": 1, "size": 1 << 20} | wrong
+    work = {"kind": "write_bw", "role": "send", "message_bytes": 32 << 10, "seed": 1}
+    with pytest.raises(RefusedError, match="addresses have 64 bits, keys 32"):
+        controller.ask("workload-start", qpn=qpn, **work, **memory)

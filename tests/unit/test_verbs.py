@@ -179,6 +179,18 @@ class TestStates:
         _, qp = self.fresh()
         assert code_of(qp.modify, QpState.INIT, colour="red") == "EINVAL"
 
+    @pytest.mark.parametrize("given", [{"sq_psn": -1}, {"sq_psn": 1 << 24}, {"retry_cnt": -1}, {"retry_cnt_exp": 256}])
+    def test_attributes_that_do_not_fit(self, given: dict[str, int]) -> None:
+        _, qp = self.fresh()
+        assert code_of(qp.modify, QpState.INIT, **given) == "EINVAL" and qp.state is QpState.RESET
+
+    @pytest.mark.parametrize("given", [{"dest_qp_num": 1 << 24}, {"dest_qp_num": -1}, {"rq_psn": 1 << 24}])
+    def test_nor_those_of_the_far_end(self, given: dict[str, int]) -> None:
+        programs, qp = self.fresh()
+        qp.modify(QpState.INIT)
+        far = {"peer_host": programs.pair.b.host, "dest_qp_num": 99, "rq_psn": 0}
+        assert code_of(qp.modify, QpState.RTR, **far | given) == "EINVAL" and qp.state is QpState.INIT
+
     def test_a_host_that_is_not_there(self) -> None:
         _, qp = self.fresh()
         qp.modify(QpState.INIT)
@@ -204,6 +216,15 @@ class TestStates:
 class TestLocalErrors:
     def test_immediates_have_32_bits(self) -> None:
         assert code_of(Programs().write, 1, imm_data=1 << 32) == "EINVAL"
+
+    def test_addresses_have_64_bits_to_the_last_byte(self) -> None:
+        programs = Programs()
+        end = (1 << 64) - programs.region.address
+        for offset in (-programs.region.address - 1, end - SIZE + 1):
+            assert code_of(programs.write, 1, offset=offset) == "EINVAL"
+        programs.write(1, offset=end - SIZE)
+        programs.pair.wait(MS)
+        assert programs.sent() == [(1, WcStatus.REM_ACCESS_ERR)] and programs.untouched()
 
     def test_keys_have_32_bits(self) -> None:
         assert code_of(Programs().write, 1, rkey=1 << 32) == "EINVAL"
