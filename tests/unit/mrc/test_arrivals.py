@@ -57,6 +57,13 @@ def test_blocks_that_have_changed_are_reported_once() -> None:
     assert reported(arrivals, 301) == {300, 301}
 
 
+def test_what_the_cumulative_ack_says_is_in_no_other_block() -> None:
+    arrivals = Arrivals(0, 1024)
+    for psn in (1, 0, 100):
+        arrivals.take(psn)
+    assert [offset for offset, _ in arrivals.report(100)] == [65]
+
+
 def test_the_first_block_is_repeated_for_its_holes() -> None:
     arrivals = Arrivals(0, 1024)
     arrivals.take(5)

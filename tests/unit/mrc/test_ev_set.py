@@ -135,6 +135,14 @@ class TestTurns:
         rest = draw(evs, 4)
         assert planes_of(rest) == {1: 4}, "plane 1 had not had its turns of this round"
 
+    @pytest.mark.parametrize("seed", range(8))
+    def test_a_turn_that_a_retransmission_avoided_comes_before_the_next_round(self, seed: int) -> None:
+        evs = ev_set(planes=1, uplinks=3, seed=seed)
+        for _ in range(3):  # the third has to begin a round
+            ev = evs.draw(1, 0, avoid_path=0)
+            assert ev is not None and ev.path != 0
+        assert draw(evs, 1)[0].path == 0
+
     def test_turns_of_evs_that_are_retired_in_mid_round_are_spread_over_their_plane(self) -> None:
         evs = ev_set(planes=1, uplinks=8)
         first = draw(evs, 1)[0]
@@ -182,6 +190,7 @@ class TestRetiring:
         evs = ev_set(planes=2, uplinks=1, min_active=1)
         evs.set_planes_up(0b10)
         assert not evs.apply(evs.in_use(1)[0], Cause.LOST, 0)
+        assert evs.apply(evs.in_use(0)[0], Cause.LOST, 0)
 
     def test_the_controller_may_go_below_the_floor(self) -> None:
         evs = ev_set(planes=1, uplinks=1)

@@ -248,7 +248,9 @@ def test_a_packet_behind_another_in_its_port_leaves_later() -> None:
     sender.now += RTT
     first, second, third = (sender.send(ev) for ev in (sender.a, sender.b, sender.other_plane))
     assert first.departs_ns == third.departs_ns == sender.now
-    assert 0 < second.departs_ns - sender.now <= RTT // 4
+    held_ns = second.departs_ns - sender.now
+    assert 0 < held_ns <= RTT // 4
+    assert sender.send(sender.a, after=held_ns).departs_ns == sender.now + 2 * held_ns
 
 
 def test_a_packet_holds_a_port_for_a_quarter_of_the_shortest_round_trip_at_most() -> None:

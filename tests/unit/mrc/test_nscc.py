@@ -137,6 +137,12 @@ class TestNoMark:
         window.ack(MTU, 2 * US)  # a queue, and it is over
         assert window.ack(MTU, 0) == 0
 
+    def test_and_goes_on_though_the_window_grows_faster_than_what_is_acknowledged(self) -> None:
+        window = Window(cwnd=40_000, alpha=0, fi_scale=2)
+        window.ack(41_000, 0)
+        for _ in range(5):
+            assert window.ack(MTU, 0) == 2 * MTU
+
     def test_never_above_the_maximum(self) -> None:
         window = Window()
         for _ in range(100):
@@ -211,6 +217,19 @@ class TestLossAndTrim:
         window.nscc.on_trimmed(MTU, BASE, in_flight_bytes=0, now=window.now)
         assert window.cwnd == MTU, "and never less than a packet"
 
+    def test_a_round_trip_is_one_with_its_queueing_delay(self) -> None:
+        window = Window(cwnd=80_000)
+        window.ack(1, BASE, after=BASE)
+        first = window.cwnd
+        window.nscc.on_trimmed(MTU, None, in_flight_bytes=0, now=window.now)
+        window.nscc.on_trimmed(MTU, None, in_flight_bytes=0, now=window.now + 2 * BASE)
+        assert window.cwnd == pytest.approx(first * 3 / 4 - MTU, abs=1)
+
+    def test_a_trim_counts_as_a_delay_of_a_base_round_trip(self) -> None:
+        window = Window()
+        window.nscc.on_trimmed(MTU, None, in_flight_bytes=0, now=window.now + BASE)
+        assert window.nscc.average_delay_ns == BASE
+
     def quick(self, achieved: int, **settings: Any) -> Window:
         """A window in whose last quick-adapt period so much has arrived; the next signal ends the period."""
         window = Window(disable_qa=False, **settings)
@@ -243,6 +262,33 @@ class TestLossAndTrim:
         window.nscc.on_lost(window.cwnd - 39_000, window.now)
         window.nscc.on_trimmed(MTU, None, in_flight_bytes=0, now=window.now)
         assert window.cwnd == 39_000 * 3 // 4
+
+    def test_what_arrived_in_earlier_periods_is_forgotten(self) -> None:
+        window = self.quick(200_000)
+        window.ack(1, TARGET)  # ends the period
+        window.ack(20_000, TARGET)
+        window.nscc.on_trimmed(MTU, None, in_flight_bytes=0, now=window.now + BASE + TARGET)
+        assert window.cwnd == pytest.approx(20_000, abs=1)
+
+    def test_a_period_is_as_long_as_round_trips_are_now(self) -> None:
+        window = self.quick(200_000)
+        window.ack(1, 3 * TARGET)  # ends the period, and is the average delay
+        window.ack(20_000, 3 * TARGET)
+        before = window.cwnd
+        window.nscc.on_trimmed(MTU, None, in_flight_bytes=0, now=window.now + BASE + 3 * TARGET - 1)
+        assert window.cwnd == pytest.approx(before * 3 / 4, abs=1)
+        window.nscc.on_trimmed(MTU, None, in_flight_bytes=0, now=window.now + BASE + 3 * TARGET)
+        assert window.cwnd == pytest.approx(20_000, abs=1)
+
+    def test_one_trim_calls_for_it_once(self) -> None:
+        window = self.quick(20_000)
+        window.nscc.on_trimmed(MTU, None, in_flight_bytes=0, now=window.now)
+        assert window.ack(1, TARGET, after=2 * BASE + TARGET) > 0
+
+    def test_increases_gathered_before_it_are_gone(self) -> None:
+        window = self.quick(20_000, eta=0)
+        window.nscc.on_trimmed(MTU, None, in_flight_bytes=0, now=window.now)
+        assert window.ack(9 * MTU, TARGET) == pytest.approx(1.25 * MTU * 9 * MTU / 20_000, abs=2)
 
     def test_by_delay_only_where_packets_are_not_trimmed(self) -> None:
         window = self.quick(20_000)

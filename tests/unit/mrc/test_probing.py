@@ -99,6 +99,24 @@ def test_a_busy_port_delays_it() -> None:
     assert trial.at(INTERVAL + 1) == 1
 
 
+def test_what_waits_for_a_port_is_forgotten_when_it_is_denied_or_its_plane_goes_down() -> None:
+    for denied in (False, True):
+        trial = Trial()
+        assert trial.at(INTERVAL, ready=0b10) == 0
+        if denied:
+            trial.evs.apply(trial.ev, Cause.DENY, INTERVAL)
+        else:
+            trial.evs.set_planes_up(0b10)
+        assert trial.at(INTERVAL + 1) == 0
+
+
+def test_probes_are_no_closer_than_their_time_to_be_answered() -> None:
+    trial = Trial()
+    prober = Prober(MrcConfig(probe_interval_ns=1, probe_timeout_ns=77), trial.evs, trial._send)
+    prober.retired(trial.ev, 0)
+    assert prober.next_timer() == 77
+
+
 def test_a_plane_that_is_down_is_not_probed() -> None:
     trial = Trial()
     trial.evs.set_planes_up(0b10)
@@ -147,10 +165,13 @@ def test_relapses_do_not_count_while_more_than_half_of_all_evs_are_retired() -> 
         now = bring_back(trial, now)[0] + 100
         trial.evs.apply(trial.ev, Cause.LOST, now)
     assert trial.prober.next_timer() == now + 8 * INTERVAL
-    for ev in list(trial.evs)[1:3]:
-        trial.evs.apply(ev, Cause.LOST, now)
+    _, second, third, _ = trial.evs
+    trial.evs.apply(second, Cause.LOST, now)
+    assert trial.at(now + INTERVAL) == 1 and trial.asked[-1] is second, "half of them are not more than half"
+    now += INTERVAL
+    trial.evs.apply(third, Cause.LOST, now)
     assert trial.evs.usable() == 1 and trial.prober.next_timer() == now + INTERVAL
-    trial.at(now + INTERVAL)
+    assert trial.at(now + INTERVAL) == 3
     for answers in range(2):
         assert trial.ev.state is State.ASSUMED_BAD
         trial.answer(now + INTERVAL + answers)

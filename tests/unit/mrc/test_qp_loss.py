@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import count
+from itertools import count, pairwise
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from agents.transport import (
 )
 from agents.wire import ev as ev_format
 from agents.wire.headers import EndpointRequest, ReliabilityProbe, Sack
+from agents.wire.packet import Packet
 from agents.wire.packet import Write as WriteBody
 from tests.unit.mrc.scripted import (
     CONTENT,
@@ -29,7 +31,49 @@ from tests.unit.mrc.scripted import (
     on_time,
     transfer,
     transfer_again,
+    trim,
 )
+
+
+class Heard:
+    """Stands between a queue pair and its window, and keeps the round trips that the window is told."""
+
+    def __init__(self, pair: ScriptedPair) -> None:
+        requester: Any = pair.qps[0]._requester
+        self.window = requester._window
+        self.round_trips_ns: list[int | None] = []
+        requester._window = self
+
+    def __getattr__(self, name: str) -> Any:
+        def call(size_bytes: int, rtt_ns: int | None, **more: Any) -> None:
+            self.round_trips_ns.append(rtt_ns)
+            getattr(self.window, name)(size_bytes, rtt_ns, **more)
+
+        return call if name in ("on_acked", "on_trimmed") else getattr(self.window, name)
+
+
+class TestRoundTrips:
+    """Never from a packet that was sent twice."""
+
+    def test_of_a_lost_packet(self) -> None:
+        pair = ScriptedPair()
+        heard = Heard(pair)
+        lose = lose_once(5)
+        pair.rule = lambda host, packet: [
+            9 * ONE_WAY_NS if isinstance(packet.body, WriteBody) and packet.retransmission else delay
+            for delay in lose(host, packet)
+        ]
+        transfer(pair)
+        assert set(heard.round_trips_ns) == {2 * ONE_WAY_NS, None}
+
+    def test_of_one_that_is_trimmed_twice(self) -> None:
+        pair = ScriptedPair()
+        heard = Heard(pair)
+        pair.alter = lambda host, packet, data: (
+            trim(data) if isinstance(packet.body, WriteBody) and pair.now < 3 * ONE_WAY_NS else data
+        )
+        transfer(pair, PACKET)
+        assert heard.round_trips_ns == [2 * ONE_WAY_NS, None, None]
 
 
 class TestLoss:
@@ -67,6 +111,8 @@ class TestLoss:
         bad, good = pair.of_kind(EvChanged)
         assert (bad.new, good.new) == ("ASSUMED_BAD", "GOOD")
         assert (good.now_ns - bad.now_ns < 50 * US) is back_soon, "the interval of probes"
+        requester: Any = pair.qps[0]._requester
+        assert (requester._detector._stretch > 1) is back_soon, "more patient after a mistake"
 
     def test_a_report_that_was_overtaken_condemns_nobody(self) -> None:
         pair = ScriptedPair(planes=1, t1s=2, start_psn=0, congestion="fixed", window_bytes=1 << 20)
@@ -170,6 +216,29 @@ class TestLoss:
         pair.rule = on_time
         pair.run()
         assert bytes(region.buffer) == CONTENT
+
+    def test_timeouts_grow_linearly_and_then_double(self) -> None:
+        pair = ScriptedPair(linear_retries=3, exponential_retries=3)
+        times: list[int] = []
+
+        def silent(host: int, packet: Packet) -> list[int]:
+            times.extend([pair.now] * isinstance(packet.body, ReliabilityProbe))
+            return []
+
+        pair.rule = silent
+        pair.post(CONTENT[:PACKET], pair.nics[1].register_memory(PACKET))
+        pair.run()
+        (failed,) = pair.of_kind(QpFailed)
+        first, *others = (after - before for before, after in pairwise([*times, failed.now_ns]))
+        assert [round(interval / first) for interval in others] == [2, 3, 6, 12, 24]
+
+    def test_a_peer_that_trims_everything_is_there(self) -> None:
+        pair = ScriptedPair(linear_retries=2, exponential_retries=0)
+        pair.alter = lambda host, packet, data: (
+            trim(data) if isinstance(packet.body, WriteBody) and pair.now < 500 * US else data
+        )
+        transfer(pair, PACKET)
+        assert pair.qps[0].counters.packets_trimmed > 10 and not pair.of_kind(QpFailed)
 
     def test_when_retries_end_the_queue_pair_fails_and_says_so_once(self) -> None:
         pair = ScriptedPair(linear_retries=2, exponential_retries=2)
