@@ -41,7 +41,7 @@ def compare_verb(
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Run SCENARIO over MRC and its baselines with equal bandwidth: one table, curves side by side, what is unlike."""
+    """Run SCENARIO over MRC and over its baselines. Equal bandwidth, one table, curves side by side, what is unlike."""
     from testbed import doctor
     from testbed.chaos.scenario import load_scenario
     from testbed.compare import columns

@@ -69,7 +69,7 @@ def _what(done: Done) -> str:
 @click.option("--check", is_flag=True, help="Say what would change, and change nothing.")
 @json_option
 def play_verb(name: str, inventory: str, words: tuple[str, ...], limit: str | None, check: bool, as_json: bool) -> int:
-    """Run an Ansible playbook: provision, lab-up, lab-down, chaos, collect, or a file of your own.
+    """Run an Ansible playbook. It is provision, lab-up, lab-down, chaos, collect, or a file of your own.
 
     docs/vm.md lists the settings of each. Exits 3 when a machine cannot be reached, and with the exit code of the
     mrclab verb that failed on a machine.
