@@ -125,6 +125,8 @@ def check_step(before: ProfileState, after: ProfileState, *, changed: bool, user
     """Raises ProfileError when a profile cannot go that way, or cannot be `changed` on it."""
     if after is not before and (before, after) not in _STEPS:
         raise ProfileError("EINVAL", f"a profile does not go from {before.value} to {after.value}")
+    if changed and after is ProfileState.INIT and before is not after:
+        raise ProfileError("EINVAL", "a profile that goes back to INIT forgets its settings, and takes no others")
     if before is ProfileState.ONLINE:
         if changed:
             raise ProfileError("EINVAL", "a profile that is ONLINE cannot be changed")

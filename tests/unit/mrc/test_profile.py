@@ -43,6 +43,12 @@ class TestStates:
         made.modify(state=INIT)
         assert made.mode is None and made.evs() == []
 
+    def test_back_to_init_with_other_settings(self) -> None:
+        made = generated()
+        made.modify(state=OFFLINE)
+        assert code_of(made.modify, state=INIT, count=4) == "EINVAL"
+        assert (made.state, made.count) == (OFFLINE, 8)
+
     def test_no_short_cut(self) -> None:
         assert code_of(profile().modify, state=ONLINE, mode=EvMode.ECMP, count=2) == "EINVAL"
 
