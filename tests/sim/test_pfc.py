@@ -101,7 +101,7 @@ def test_a_pause_does_not_outlive_the_link() -> None:
 
 def test_mrc_goes_over_it_too(tmp_path: Path) -> None:
     spec = load_lab("tiny")
-    spec = LabSpec.model_validate({**spec.model_dump(mode="json"), "queue": {"pfc": True}})
+    spec = LabSpec.model_validate({**spec.model_dump(mode="json", exclude_unset=True), "queue": {"pfc": True}})
     scenario = load_scenario("permutation", ("lab=tiny", "duration=2 s", "warmup=500 ms"))
     outcome = simulate(scenario, spec, tmp_path)
     assert outcome.verdict == "pass"
