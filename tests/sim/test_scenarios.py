@@ -62,7 +62,8 @@ def test_real_rates_divide_the_times_and_keep_the_bytes(tmp_path: Path) -> None:
     assert slow.summary["duration_s"] == pytest.approx(5000 * fast.summary["duration_s"])
     for one, other in zip(slow.summary["flows"], fast.summary["flows"], strict=True):
         assert other["bytes_delivered"] == pytest.approx(one["bytes_delivered"], rel=0.01)
-        assert other["goodput_bps"]["mean"] == pytest.approx(5000 * one["goodput_bps"]["mean"], rel=0.02)
+        # of the run's own time: after the last fault a flow catches up in round trips, which count more at real rates
+        assert other["goodput_bps"]["mean"] == pytest.approx(5000 * one["goodput_bps"]["mean"], rel=0.06)
     for one, other in zip(slow.summary["faults"], fast.summary["faults"], strict=True):
         assert one["at_s"] == pytest.approx(5000 * other["at_s"])
         assert one["packets_lost"] > 0 and other["packets_lost"] > 0
