@@ -13,7 +13,8 @@ The margin, RACK's reorder window (RFC 8985, section 6.2), is half as much again
 plane has been lately, but at least half and at most 3/4 of a round trip, and never less than a few packets of queue.
 Until there are enough samples of the plane, it is as TCP's timer has it: 4 times the mean deviation, if that is more.
 When a packet taken for lost arrives after all, it is stretched for a while. After a loss the other paths of the plane
-carry more, and their queues grow: for some round trips they are given half as much again.
+carry more, and their queues grow: for some round trips, and as long as that path is out of use, they are given twice
+that.
 
 Time counts from when a packet leaves the port, which is later than when it was sent if the one before it still holds
 the port: of a message that goes out at once, later packets are evidence against earlier ones.
@@ -63,8 +64,10 @@ class _Plane:
         self.next_late_ns = 0  # of the samples that will replace it
         self.late_samples = 0
         self.settled = False  # whether late_ns is known
-        self.shaken_ns = 0  # until the front is there, a loss on the path `shaken_by` moves traffic to the others
-        self.shaken_by = -1
+        # The EV that lost a packet last: until the front is at `shaken_ns`, and while it is out of use, its traffic
+        # is on the others.
+        self.shaken_ns = 0
+        self.shaken_by: Ev | None = None
         self.front_ns = 0  # a packet that should have arrived before this moment had the time to
         self.rtt_ns = 0
         self.var_ns = 0
@@ -155,7 +158,7 @@ class LossDetector:
                     break
                 if record.departs_ns + self.patience_ns(record.ev) <= evidence_ns and _covers(cack, base, record.psn):
                     plane.shaken_ns = plane.front_ns + _SHAKEN_RTTS * self.rtt_ns()
-                    plane.shaken_by = record.ev.path
+                    plane.shaken_by = record.ev
                     yield record, "overdue"
 
     def patience_ns(self, ev: Ev) -> int:
@@ -167,8 +170,9 @@ class LossDetector:
             margin = min(max(rtt >> 1, late + (late >> 1)), 3 * rtt >> 2)
         else:
             margin = max(rtt >> 1, _VAR_FACTOR * plane.var_ns)
-        if plane.shaken_ns > plane.front_ns and ev.path != plane.shaken_by:
-            margin += margin >> 1
+        by = plane.shaken_by
+        if by is not None and ev.path != by.path and (plane.shaken_ns > plane.front_ns or not by.usable):
+            margin <<= 1
         return self._expected_ns(ev) + int(max(margin, self._floor_ns) * self._stretch)
 
     def _expected_ns(self, ev: Ev) -> int:
