@@ -13,8 +13,8 @@ The margin, RACK's reorder window (RFC 8985, section 6.2), is half as much again
 plane has been lately, but at least half and at most 3/4 of a round trip, and never less than a few packets of queue.
 Until there are enough samples of the plane, it is as TCP's timer has it: 4 times the mean deviation, if that is more.
 When a packet taken for lost arrives after all, it is stretched for a while. After a loss the other paths of the plane
-carry more, and their queues grow: for some round trips, and as long as that path is out of use, they are given twice
-that.
+carry more, and their queues grow: for some round trips, and as long as that path is out of use, they are given up to
+twice that, the less the more paths share the traffic.
 
 Time counts from when a packet leaves the port, which is later than when it was sent if the one before it still holds
 the port: of a message that goes out at once, later packets are evidence against earlier ones.
@@ -33,6 +33,7 @@ _VAR_FACTOR = 4
 _LATE_SAMPLES = 512  # per plane: what is late lately
 _LOW_SAMPLES = 128  # more than wait in one batch when this agent is late
 _SHAKEN_RTTS = 8
+_SHAKEN_PATHS = 4  # of a plane with so many, one's traffic on the others doubles the margin
 _STRETCH_STEP = 1.5
 _STRETCH_MAX = 4.0
 _STRETCH_DECAY = 1 / 4096  # per sample
@@ -48,6 +49,7 @@ class _Plane:
         "low_ns",
         "next_late_ns",
         "next_low_ns",
+        "paths",
         "rtt_ns",
         "samples",
         "settled",
@@ -68,6 +70,7 @@ class _Plane:
         # is on the others.
         self.shaken_ns = 0
         self.shaken_by: Ev | None = None
+        self.paths: set[int] = set()  # those that were sampled
         self.front_ns = 0  # a packet that should have arrived before this moment had the time to
         self.rtt_ns = 0
         self.var_ns = 0
@@ -172,7 +175,7 @@ class LossDetector:
             margin = max(rtt >> 1, _VAR_FACTOR * plane.var_ns)
         by = plane.shaken_by
         if by is not None and ev.path != by.path and (plane.shaken_ns > plane.front_ns or not by.usable):
-            margin <<= 1
+            margin += margin * _SHAKEN_PATHS // max(_SHAKEN_PATHS, len(plane.paths))
         return self._expected_ns(ev) + int(max(margin, self._floor_ns) * self._stretch)
 
     def _expected_ns(self, ev: Ev) -> int:
@@ -233,7 +236,11 @@ class LossDetector:
         else:
             plane.rtt_ns = sample
             plane.var_ns = sample >> 1
-        ev.srtt_ns += sample - ev.srtt_ns >> 2 if ev.srtt_ns else sample
+        if ev.srtt_ns:
+            ev.srtt_ns += sample - ev.srtt_ns >> 2
+        else:
+            ev.srtt_ns = sample
+            plane.paths.add(ev.path)
         ev.rtt_ns = sample
         if self._stretch > 1.0:
             self._stretch -= (self._stretch - 1.0) * _STRETCH_DECAY
