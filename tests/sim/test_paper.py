@@ -185,7 +185,7 @@ def test_where_every_path_loses_one_packet_of_a_hundred_goodput_stays() -> None:
     shares = [bps / (2 * PORT_BPS) for bps in lab.goodput_bps(1500 * US, 100 * US)]
     assert len(of_kind(lab, PacketLost)) > 50
     assert sum(shares) / len(shares) > 0.95
-    assert min(shares) > 0.75, "by chance many paths may be out at once; other seeds have a worst 100 us of 0.82 to 0.99"
+    assert min(shares) > 0.75  # many paths may be out at once: in the worst 100 us other seeds have 0.82 to 0.99
     assert not of_kind(lab, QpFailed)
 
 
