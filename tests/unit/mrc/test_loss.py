@@ -288,3 +288,16 @@ def test_a_packet_that_is_back_before_it_can_have_waited_for_the_one_before_it_d
     first.fate = second.fate = Fate.ARRIVED
     assert sender.detector.arrived(first, first.sent_ns + soon_ns) == soon_ns
     assert sender.detector.arrived(second, second.sent_ns + soon_ns) == soon_ns
+
+
+def test_the_more_paths_share_what_a_lost_one_carried_the_less_more_time_they_are_given() -> None:
+    def stretch(paths: int) -> float:
+        sender = Sender()
+        sender.now += RTT
+        plane = sender.detector._planes[0]
+        plane.paths = set(range(paths))
+        before = sender.detector.patience_ns(sender.b) - sender.detector._expected_ns(sender.b)
+        plane.shaken_by, sender.a.usable = sender.a, False
+        return (sender.detector.patience_ns(sender.b) - sender.detector._expected_ns(sender.b)) / before
+
+    assert [stretch(paths) for paths in (2, 4, 8, 32)] == pytest.approx([2, 2, 1.5, 1.125], rel=1e-3)
