@@ -142,6 +142,7 @@ def _environment(home: Path) -> dict[str, str]:
     return {
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
         "ANSIBLE_HOME": str(home),
+        "TMPDIR": str(home),  # a module that is ended leaves its temporary files
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(home / processes.CONNECTIONS),
         "ANSIBLE_CONFIG": str(library.folder("playbooks") / "ansible.cfg"),
         "ANSIBLE_HOST_KEY_CHECKING": "True",  # ansible-runner would switch it off
