@@ -294,10 +294,10 @@ def test_the_more_paths_share_what_a_lost_one_carried_the_less_more_time_they_ar
     def stretch(paths: int) -> float:
         sender = Sender()
         sender.now += RTT
-        plane = sender.detector._planes[0]
-        plane.paths = set(range(paths))
+        for path in range(2, paths):
+            sender.arrive(sender.send(Ev(ev_format.make(0, path))))
         before = sender.detector.patience_ns(sender.b) - sender.detector._expected_ns(sender.b)
-        plane.shaken_by, sender.a.usable = sender.a, False
+        sender.detector._planes[0].shaken_by, sender.a.usable = sender.a, False
         return (sender.detector.patience_ns(sender.b) - sender.detector._expected_ns(sender.b)) / before
 
     assert [stretch(paths) for paths in (2, 4, 8, 32)] == pytest.approx([2, 2, 1.5, 1.125], rel=1e-3)
