@@ -14,7 +14,6 @@ from testbed.chaos.workload import JobWorkload, Workload
 from testbed.measure.record import Flow
 from testbed.topology.clos import Clos, host_name
 from testbed.topology.errors import InputError
-from testbed.topology.labspec import transport_problems
 from testbed.topology.select import find_host
 from testbed.topology.sizes import payload_share
 from testbed.topology.targets import Target, resolve
@@ -22,10 +21,13 @@ from testbed.topology.units import format_duration
 from testbed.topology.yamlfile import Where
 
 
-def check(scenario: Scenario, clos: Clos) -> None:
-    """Raises InputError with all that does not fit, each with its line and the nearest right thing."""
+def check(scenario: Scenario, clos: Clos, *, compared: bool = False) -> None:
+    """Raises InputError with all that does not fit, each with its line and the nearest right thing.
+
+    `compared`: it is to run over several transports, and may set something about each.
+    """
     errors = [
-        *_transport_errors(scenario, clos),
+        *_transport_errors(scenario, clos, compared),
         *_health_errors(scenario, clos),
         *_workload_errors(scenario, clos),
         *_fault_errors(scenario, clos),
@@ -81,8 +83,10 @@ def _error(scenario: Scenario, where: Where, what: str, hint: str = "") -> Input
     return InputError(what, hint) if document is None else document.error(where, what, hint)
 
 
-def _transport_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
-    problems = transport_problems(clos.spec, scenario.transport_of(clos.spec))
+def _transport_errors(scenario: Scenario, clos: Clos, compared: bool) -> list[InputError]:
+    spec = clos.spec
+    written = () if compared else scenario.transport.model_fields_set
+    problems = scenario.transport_of(spec).problems(spec.planes * spec.t1s_per_plane, written)
     return [_error(scenario, problem.where, problem.what, problem.hint) for problem in problems]
 
 
@@ -115,6 +119,7 @@ def _fault_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
             if kind is not None:
                 kind.case(target, None, {})  # is it one that the kind can happen to?
                 kind.refuse_hashed(target, clos)
+                kind.refuse_of_mrc(scenario.transport_of(clos.spec).kind)
         except InputError as error:
             errors.append(_error(scenario, (*where, "target"), error.what, error.hint))
         else:

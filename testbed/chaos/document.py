@@ -73,6 +73,8 @@ def _options(kind: Kind) -> str:
         shown.append(f"`for` ({format_duration(kind.lasts_ns)})")
     if kind.needs_netem:
         shown.append("needs netem")
+    if kind.only_mrc:
+        shown.append("MRC only")
     return ", ".join(shown)
 
 

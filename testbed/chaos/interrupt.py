@@ -25,6 +25,11 @@ class Interruptible:
             self._before[number] = signal.signal(number, self._note)
         return self
 
+    @property
+    def words(self) -> str:
+        """Why it ends, once one of them came; empty before."""
+        return f"ended early by {self.signal_name}" if self.signal_name else ""
+
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)

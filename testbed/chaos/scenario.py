@@ -28,7 +28,8 @@ from testbed.chaos.probing import HealthOverride
 from testbed.chaos.section import Section, expectations
 from testbed.chaos.workload import JobWorkload, Workload
 from testbed.topology import library, yamlfile
-from testbed.topology.labspec import LabSpec, Transport
+from testbed.topology.labspec import LabSpec
+from testbed.topology.transportspec import Transport
 from testbed.topology.units import DurationNs
 from testbed.topology.yamlfile import Document, Problem, refuse
 

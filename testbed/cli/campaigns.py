@@ -94,7 +94,6 @@ def campaign_verb(
 
 def _show(outcome: CampaignResult) -> None:
     from testbed.measure.campaign import FIGURES
-    from testbed.report.campaign import show as shown
 
     told = outcome.told
     rows = []
@@ -102,8 +101,8 @@ def _show(outcome: CampaignResult) -> None:
         found = told["figures"][figure.key]
         if found is not None:
             interval = found["median_interval"]
-            between = "-" if interval is None else " to ".join(shown(figure, value) for value in interval)
-            values = [shown(figure, found[name]) for name in ("median", "p95", "max")]
+            between = "-" if interval is None else " to ".join(figure.show(value) for value in interval)
+            values = [figure.show(found[name]) for name in ("median", "p95", "max")]
             rows.append([figure.words, found["count"], values[0], between, *values[1:]])
     table(["of each fault", "faults", "median", "95 % confidence", "p95", "max"], rows)
     show()

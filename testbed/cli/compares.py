@@ -80,14 +80,14 @@ def _numbers(text: str) -> list[int]:
 
 
 def _show(comparison: Comparison) -> None:
-    from testbed.compare.figures import Row
     from testbed.compare.page import cell
+    from testbed.measure.figure import Figure
 
     told = comparison.told
     there = [column for column in told["columns"] if not column["missing"]]
     rows = [["setting", *(column["best"] for column in there)]]
     for row in told["rows"]:
-        cells = [cell(column, Row(**row)) for column in there]
+        cells = [cell(column, Figure(**row)) for column in there]
         rows.append([row["words"], *(f"{one['median']}  {one['between']}".strip() for one in cells)])
     table(["", *(column["name"] for column in there)], rows)
     show()
@@ -102,5 +102,5 @@ def _show(comparison: Comparison) -> None:
             why = "; ".join(column["reasons"][:2])
             show(f"note: {column['verdicts']['invalid']} runs of {column['name']} were not valid: {why}")
     if told["interrupted"]:
-        show(f"note: {told['interrupted']}; not all of it was run")
+        show(f"note: {told['interrupted']}; the same command goes on with the rest")
     show(f"{comparison.paths['page']}")

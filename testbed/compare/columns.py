@@ -17,11 +17,11 @@ from testbed.chaos.scenario import Expect, FaultExpect, Scenario
 from testbed.chaos.workload import FlowExpect
 from testbed.topology import clos
 from testbed.topology.errors import InputError, nearest
-from testbed.topology.labspec import LabSpec, Transport
+from testbed.topology.labspec import LabSpec
+from testbed.topology.transportspec import SETTINGS, Transport
 
 QP_COUNTS = (1, 8, 16)  # of each pair, as in the paper's figures 16 and 17
 DCQCN_PROFILES = ("published", "vendor", "gentle", "eager")
-_ROCE_SETTINGS = ("timeout_exponent", "retry_count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,11 @@ class Variant:
         """For people."""
         return "as it is" if self.qps is None else f"{self.qps} QP{'s' if self.qps > 1 else ''}, {self.dcqcn}"
 
+    def file_name(self, column: Column, seed: int) -> str:
+        """Of the result of a run, without its ending."""
+        setting = "" if self.qps is None else f"-{self.qps}-{self.dcqcn}"
+        return f"{column.name}{setting}-seed-{seed}"
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -119,7 +124,9 @@ def lab_of(column: Column, spec: LabSpec) -> LabSpec:
     """The lab of a column: as much bandwidth for each host, and between racks, as the scenario's."""
     data = spec.model_dump(mode="json", exclude_unset=True, exclude={"bgp", "radix"})
     data |= {"name": f"co-{column.name}", "routing": column.routing}
-    data["transport"] = {**data.get("transport", {}), "kind": column.kind}
+    written = data.get("transport", {})
+    data["transport"] = {name: written[name] for name in SETTINGS[column.kind] if name in written}
+    data["transport"]["kind"] = column.kind
     if column.one_plane:
         data["planes"] = 1
         for section in ("rates", "stands_for"):
@@ -131,9 +138,8 @@ def lab_of(column: Column, spec: LabSpec) -> LabSpec:
 
 
 def _scenario(column: Column, scenario: Scenario, lab: LabSpec, mapped: dict[str, str], variant: Variant) -> Scenario:
-    written = scenario.transport.model_fields_set
-    kept = [name for name in written if (name in _ROCE_SETTINGS) == (column.kind == "roce")]
-    settings = {name: getattr(scenario.transport, name) for name in kept if name not in ("kind", "dcqcn")}
+    kept = scenario.transport.model_fields_set & set(SETTINGS[column.kind])
+    settings = {name: getattr(scenario.transport, name) for name in kept}
     settings["kind"] = column.kind
     if variant.dcqcn is not None:
         settings["dcqcn"] = variant.dcqcn

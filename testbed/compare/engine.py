@@ -1,58 +1,34 @@
 """Runs a comparison: every variant of every column once, then the best of each with all seeds.
 
-In virtual time on all cores; on the kernel lab one column after the other, each on a lab of its own that is brought up
-for it and taken down again. A column that cannot be had (a fault that needs a path's name where switches hash, a
-program that is not there) is said to be missing, with the reason, and the others go on.
+Each run's result is kept in the folder of the comparison, and is not made again (`testbed.chaos.kept`). A column that
+cannot be had (a fault that needs a path's name where switches hash, a program that is not there) is said to be missing,
+with the reason, and the others go on.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
-from functools import partial
-from math import isinf
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from testbed.chaos import check
-from testbed.chaos.interrupt import Interruptible
-from testbed.chaos.runner import RunResult, run_scenario
+from testbed.chaos.kept import Kept
 from testbed.chaos.scenario import Scenario
-from testbed.chaos.virtual import simulate
 from testbed.compare import columns, figures, page, unlike
-from testbed.compare.columns import Column, Entry, Variant
+from testbed.compare.columns import Column, Entry
 from testbed.compare.figures import Observed
-from testbed.lab import lifecycle
-from testbed.lab.running import RunningLab, open_lab
-from testbed.topology import clos, library
+from testbed.compare.stages import One, Runs, Stage, stage
+from testbed.compare.told import Compared, told_of
+from testbed.topology import clos
 from testbed.topology.errors import InputError, MissingError, MrclabError
 from testbed.topology.labspec import LabSpec
 
-SCHEMA_VERSION = 1
 JSON_FILE, PAGE_FILE = "compare.json", "compare.html"
-_SCRATCH_PREFIX = "mrclab-compare-"
 
 Tell = Callable[[str], None]
-Runs = Callable[[Sequence[tuple[Variant, int]]], list[Observed]]
-
-
-@dataclass
-class Compared:
-    """A column: what each variant came to with the first seed, and the best one with all of them."""
-
-    column: Column
-    spec: LabSpec | None = None
-    missing: str = ""  # why there is nothing
-    error: MrclabError | None = None  # that ended it; what ran before that counts
-    tried: dict[Variant, list[Observed]] = field(default_factory=dict)
-    best: Variant | None = None
-    runs: list[Observed] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -97,11 +73,8 @@ def compare(
 
     `real_rates`, in virtual time: at the rates that the labs stand for, all times divided by the time dilation.
     """
-    check.check(scenario, clos.build(spec))  # with the lines of what is wrong
-    try:
-        out_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"the results cannot go to {out_dir}: {error.strerror}", "name another folder") from None
+    check.check(scenario, clos.build(spec), compared=True)  # with the lines of what is wrong
+    where = "on the kernel lab" if not virtual else "in virtual time" + (", at real rates" if real_rates else "")
     compared, entries = [], []
     for column in wanted:
         one = Compared(column)
@@ -119,189 +92,73 @@ def compare(
             entries.append((one, entry))
     if not entries:
         raise InputError.several([InputError(f"{one.column.name}: {one.missing}") for one in compared])
-    with _stage(scenario, virtual, real_rates) as stage:
+    kept = Kept.open(out_dir, "comparison", scenario, spec, where)
+    with stage(scenario, virtual, real_rates) as where_it_runs:
         for one, entry in entries:
-            if not stage.interrupted:
-                _run_column(one, entry, seeds, stage, tell)
+            if not where_it_runs.interrupted:
+                _run_column(one, entry, seeds, where_it_runs, kept, tell)
     errors = [one.error for one, _ in entries if isinstance(one.error, InputError)]
     if len(errors) == len(entries):
         raise InputError.several(errors)
-    where = "on the kernel lab" if not virtual else "in virtual time" + (", at real rates" if real_rates else "")
-    told = _told(scenario, compared, unlike.said([entry for _, entry in entries]), seeds, where)
-    told["interrupted"] = stage.interrupted
+    told = told_of(scenario, compared, unlike.said([entry for _, entry in entries]), seeds, where)
+    told["interrupted"] = where_it_runs.interrupted
     paths = {"json": out_dir / JSON_FILE, "page": out_dir / PAGE_FILE}
     paths["json"].write_text(json.dumps(told, indent=1) + "\n")
     paths["page"].write_text(page.render(told))
     return Comparison(told, compared, paths)
 
 
-def _run_column(one: Compared, entry: Entry, seeds: Sequence[int], stage: _Stage, tell: Tell) -> None:
+def _run_column(one: Compared, entry: Entry, seeds: Sequence[int], stage: Stage, kept: Kept, tell: Tell) -> None:
     tried = list(entry.scenarios)
+    one.best = tried[0]
+    runs = _Runs(one.column, entry, stage, kept, tell)
     try:
-        with stage.lab_of(entry) as runs:
-            one.best = tried[0]
+        with runs:
             if len(tried) > 1:
-                tell(f"{one.column.name}: {len(tried)} settings with seed {seeds[0]}")
-                found = runs([(variant, seeds[0]) for variant in tried])
-                one.tried = {variant: [observed] for variant, observed in zip(tried, found, strict=False)}
-                one.best = max(one.tried, key=lambda variant: figures.score(one.tried[variant]))
-                one.runs = list(one.tried[one.best])
-            tell(f"{one.column.name}: {one.best.name}, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}")
-            one.runs += runs([(one.best, seed) for seed in seeds if seed not in {run.seed for run in one.runs}])
+                trials = [(variant, seeds[0]) for variant in tried]
+                runs.make(trials, f"{len(tried)} settings with seed {seeds[0]}")
+                one.tried = {variant: [observed] for (variant, _), observed in runs.there(trials).items()}
+                one.best = max(one.tried, key=lambda variant: figures.score(one.tried[variant]), default=tried[0])
+            many = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
+            runs.make([(one.best, seed) for seed in seeds], f"{one.best.name}, {many}")
     except MrclabError as error:
         one.missing = f"{error}"
         one.error = error
+    one.runs = list(runs.there((one.best, seed) for seed in seeds).values())
 
 
-class _Stage(ABC):
-    """Where columns run. `interrupted` says by what, once somebody wishes the end: then nothing more is begun."""
+class _Runs:
+    """The runs of a column: those that are kept, and those that are made, on a lab that is there from the first on."""
 
-    def __init__(self) -> None:
-        self.interrupted = ""
+    def __init__(self, column: Column, entry: Entry, stage: Stage, kept: Kept, tell: Tell) -> None:
+        self._column, self._entry, self._stage, self._kept, self._tell = column, entry, stage, kept, tell
+        self._lab = ExitStack()
+        self._run: Runs | None = None
 
-    @abstractmethod
-    def lab_of(self, entry: Entry) -> AbstractContextManager[Runs]:
-        """The lab of a column, while it is needed: runs variants with seeds, in order, as far as it comes."""
+    def __enter__(self) -> _Runs:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self._lab.close()
 
-class _InVirtualTime(_Stage):
-    def __init__(self, pool: ProcessPoolExecutor, wish: Interruptible, real_rates: bool) -> None:
-        super().__init__()
-        self._one = partial(_simulated, real_rates)
-        self._pool = pool
-        self._wish = wish
+    def make(self, wanted: Sequence[One], words: str) -> None:
+        """Those that are missing, until somebody wishes the end; `words` say what they are."""
+        if self._stage.interrupted:
+            return
+        missing = [one for one in wanted if self._kept.lacks(self._name(one))]
+        there = len(wanted) - len(missing)
+        self._tell(f"{self._column.name}: {words}" + (f"; {there} of these runs are there already" if there else ""))
+        if missing and self._run is None:
+            self._run = self._lab.enter_context(self._stage.lab_of(self._entry))
+        for one, observed in self._run(missing) if missing and self._run else ():
+            if not observed.interrupted:
+                self._kept.save(self._name(one), asdict(observed))
 
-    @contextmanager
-    def lab_of(self, entry: Entry) -> Iterator[Runs]:
-        def runs(wanted: Sequence[tuple[Variant, int]]) -> list[Observed]:
-            if self.interrupted:
-                return []
-            waiting = [
-                self._pool.submit(self._one, entry.scenarios[variant], entry.spec, seed) for variant, seed in wanted
-            ]
-            found = []
-            for future in waiting:
-                observed = future.result()
-                if self._wish.signal_name or observed.interrupted:
-                    self.interrupted = observed.interrupted or f"ended early by {self._wish.signal_name}"
-                    self._pool.shutdown(wait=False, cancel_futures=True)
-                    break
-                found.append(observed)
-            return found
+    def there(self, wanted: Iterable[One]) -> dict[One, Observed]:
+        """What was kept of these, in their order."""
+        found = {one: self._kept.load(self._name(one)) for one in wanted}
+        return {one: Observed(**result) for one, result in found.items() if result is not None}
 
-        yield runs
-
-
-class _OnTheKernel(_Stage):
-    def __init__(self, source: Path) -> None:
-        super().__init__()
-        self._source = source
-
-    @contextmanager
-    def lab_of(self, entry: Entry) -> Iterator[Runs]:
-        made = lifecycle.up(entry.spec, self._source)
-        try:
-            with open_lab(entry.spec.name) as lab:
-                yield partial(self._runs, lab, entry)
-        finally:
-            if not made.already_up:
-                lifecycle.down(entry.spec.name)
-
-    def _runs(self, lab: RunningLab, entry: Entry, wanted: Sequence[tuple[Variant, int]]) -> list[Observed]:
-        found: list[Observed] = []
-        for variant, seed in wanted:
-            if self.interrupted:
-                break
-            with tempfile.TemporaryDirectory(prefix=_SCRATCH_PREFIX) as scratch:
-                result = run_scenario(entry.scenarios[variant], lab, Path(scratch), seed=seed, report=False)
-            observed = _observed(result)
-            self.interrupted = observed.interrupted
-            found.append(observed)
-        return found
-
-
-@contextmanager
-def _stage(scenario: Scenario, virtual: bool, real_rates: bool) -> Iterator[_Stage]:
-    if virtual:
-        with Interruptible() as wish, ProcessPoolExecutor(os.cpu_count()) as pool:
-            yield _InVirtualTime(pool, wish, real_rates)
-    else:
-        yield _OnTheKernel(library.find("topologies", scenario.lab))
-
-
-def _simulated(real_rates: bool, scenario: Scenario, spec: LabSpec, seed: int) -> Observed:
-    with tempfile.TemporaryDirectory(prefix=_SCRATCH_PREFIX) as scratch:
-        return _observed(simulate(scenario, spec, Path(scratch), seed=seed, real_rates=real_rates, report=False))
-
-
-def _observed(result: RunResult) -> Observed:
-    return figures.observe(result.run, result.summary)
-
-
-def _told(
-    scenario: Scenario, compared: Sequence[Compared], said: Sequence[str], seeds: Sequence[int], where: str
-) -> dict[str, Any]:
-    """All of it for JSON and the page. A time that never came is null, and counted in `never`."""
-    rows = figures.rows([run for one in compared for run in one.runs])
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "scenario": scenario.name,
-        "where": where,
-        "seeds": list(seeds),
-        "interrupted": "",
-        "unlike": list(said),
-        "rows": [asdict(row) for row in rows],
-        "columns": [_column(one, rows) for one in compared],
-    }
-
-
-def _column(one: Compared, rows: Sequence[figures.Row]) -> dict[str, Any]:
-    low, middle, high = figures.middle_curve(one.runs)
-    verdicts = [run.verdict for run in one.runs]
-    return {
-        "name": one.column.name,
-        "words": one.column.words,
-        "missing": one.missing,
-        "lab": None if one.spec is None else json.loads(one.spec.model_dump_json()),
-        "time_dilation": None if one.spec is None else one.spec.time_dilation,
-        "best": None if one.best is None else one.best.name,
-        "tried": [
-            {"variant": variant.name, "qps": variant.qps, "dcqcn": variant.dcqcn, "score_bps": figures.score(runs)}
-            for variant, runs in one.tried.items()
-        ],
-        "verdicts": {name: verdicts.count(name) for name in ("pass", "fail", "invalid")},
-        "reasons": sorted({reason for run in one.runs for reason in run.reasons}),
-        "warnings": sorted({warning for run in one.runs for warning in run.warnings}),
-        "figures": {row.key: _distribution(one.runs, row.key) for row in rows},
-        "curve": {
-            "bin_s": one.runs[0].bin_s if one.runs else None,
-            "min_bps": low,
-            "median_bps": middle,
-            "max_bps": high,
-        },
-        "runs": [
-            {
-                "seed": run.seed,
-                "verdict": run.verdict,
-                "figures": {key: None if isinf(value) else value for key, value in run.figures.items()},
-            }
-            for run in one.runs
-        ],
-    }
-
-
-def _distribution(runs: Sequence[Observed], key: str) -> dict[str, Any] | None:
-    found = figures.of(runs, key)
-    if found is None:
-        return None
-    told = found.as_dict()
-    finite = [value for value in found.values if not isinf(value)]
-    told["mean"] = sum(finite) / len(finite) if finite else None
-    told["never"] = found.count - len(finite)
-    for name in ("min", "median", "p95", "max"):
-        value = told[name]
-        told[name] = None if isinstance(value, float) and isinf(value) else value
-    interval = told["median_interval"]
-    if isinstance(interval, list):
-        told["median_interval"] = [None if isinf(value) else value for value in interval]  # type: ignore[misc]
-    return told
+    def _name(self, one: One) -> str:
+        variant, seed = one
+        return variant.file_name(self._column, seed)

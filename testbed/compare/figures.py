@@ -8,64 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isinf
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
-from testbed.measure import faults, series
+from testbed.measure import faults, figure, series
 from testbed.measure.distribution import Distribution
+from testbed.measure.figure import Figure
 from testbed.measure.record import QpFailed, Run
-from testbed.topology.units import format_duration, format_rate, format_size
+from testbed.topology.units import format_size
 
 CURVE_BIN_NS = 100_000_000  # of the lab's time
 
-Unit = Literal["rate", "share", "seconds", "count", "index"]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A figure: its key, what it is, and its unit."""
-
-    key: str
-    words: str
-    unit: Unit
-
-    def show(self, value: float) -> str:
-        """For people."""
-        if isinf(value):
-            return "never"
-        if self.unit == "rate":
-            return format_rate(round(value))
-        if self.unit == "seconds":
-            return format_duration(value * 1e9)
-        if self.unit == "share":
-            return f"{value:.1%}"
-        return f"{value:.3f}" if self.unit == "index" else f"{value:.4g}"
-
-
 _OF_RUN = (
-    Row("goodput_bps", "goodput of all streams", "rate"),
-    Row("dip", "goodput missing in the worst 200 ms of any fault", "share"),
-    Row("recovered_s", "time until goodput was back, slowest fault", "seconds"),
-    Row("rerouted_s", "time from the first packet lost to the last, slowest fault", "seconds"),
-    Row("packets_lost", "packets lost, all flows and faults", "count"),
-    Row("qp_errors", "queue pairs that died", "count"),
-    Row("interruptions", "interruptions of jobs", "count"),
-    Row("bytes_wrong", "bytes wrong", "count"),
+    Figure("goodput_bps", "goodput of all streams", "rate"),
+    Figure("dip", "goodput missing in the worst 200 ms of any fault", "fraction"),
+    Figure("recovered_s", "time until goodput was back, slowest fault", "s"),
+    Figure("rerouted_s", "time from the first packet lost to the last, slowest fault", "s"),
+    Figure("packets_lost", "packets lost, all flows and faults", "count"),
+    Figure("qp_errors", "queue pairs that died", "count"),
+    Figure("interruptions", "interruptions of jobs", "count"),
+    Figure("bytes_wrong", "bytes wrong", "count"),
 )
-_OF_STREAMS: tuple[tuple[str, str, Unit], ...] = (
+_OF_STREAMS: tuple[tuple[str, str, str], ...] = (
     ("goodput_bps", "goodput", "rate"),
-    ("min_flow_share", "least flow, of what a host can send", "share"),
+    ("min_flow_share", "least flow, of what a host can send", "fraction"),
     ("jain_index", "Jain's index", "index"),
-    ("p50", "message completion, median", "seconds"),
-    ("p99", "message completion, p99", "seconds"),
-    ("p99.9", "message completion, p99.9", "seconds"),
+    ("p50", "message completion, median", "s"),
+    ("p99", "message completion, p99", "s"),
+    ("p99.9", "message completion, p99.9", "s"),
 )
-_OF_JOBS: tuple[tuple[str, str, Unit], ...] = (
+_OF_JOBS: tuple[tuple[str, str, str], ...] = (
     ("busbw_bps", "bus bandwidth", "rate"),
     ("operations_per_s", "operations a second, restarts included", "count"),
-    ("p50", "operation, median", "seconds"),
-    ("p99", "operation, p99", "seconds"),
+    ("p50", "operation, median", "s"),
+    ("p99", "operation, p99", "s"),
 )
 
 
@@ -87,7 +63,7 @@ def observe(run: Run, summary: Mapping[str, Any]) -> Observed:
     """Read a run. `summary` is its own."""
     costs = faults.costs(run)
     figures: dict[str, float | None] = {
-        "bytes_wrong": sum(one["bytes_wrong"] for one in (*summary["flows"], *summary["jobs"])),
+        "bytes_wrong": figure.bytes_wrong(summary),
         "qp_errors": sum(isinstance(event, QpFailed) for event in run.events),
     }
     if summary["workloads"]:
@@ -131,14 +107,14 @@ def score(runs: Sequence[Observed]) -> float:
     return sum(wanted) / len(runs) if runs else 0.0
 
 
-def rows(runs: Sequence[Observed]) -> list[Row]:
+def rows(runs: Sequence[Observed]) -> list[Figure]:
     """All figures that any of the runs has, in a fixed order."""
     found = dict.fromkeys(key for run in runs for key in run.figures)
     listed = [row for row in _OF_RUN if row.key in found]
     for place in dict.fromkeys(key[: key.index("]") + 1] for key in found if "]" in key):
         table = _OF_JOBS if place.startswith("jobs") else _OF_STREAMS
         listed += [
-            Row(f"{place}.{key}", f"{_title(place)}: {words}", unit)
+            Figure(f"{place}.{key}", f"{_title(place)}: {words}", unit)
             for key, words, unit in table
             if f"{place}.{key}" in found
         ]

@@ -7,7 +7,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from testbed.compare.figures import Row
+from testbed.measure.figure import Figure
 from testbed.report import figures
 
 COLOURS = ("#0072B2", "#009E73", "#D55E00", "#E69F00", "#CC79A7")  # Okabe and Ito
@@ -20,7 +20,7 @@ def render(told: dict[str, Any]) -> str:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     there = [column for column in told["columns"] if not column["missing"]]
-    rows = [{"words": row["words"], "cells": [cell(column, Row(**row)) for column in there]} for row in told["rows"]]
+    rows = [{"words": row["words"], "cells": [cell(column, Figure(**row)) for column in there]} for row in told["rows"]]
     drawn = figures.available() and any(column["curve"]["median_bps"] for column in there)
     return environment.get_template("compare.html").render(
         told=told,
@@ -31,21 +31,24 @@ def render(told: dict[str, Any]) -> str:
     )
 
 
-def cell(column: dict[str, Any], row: Row) -> dict[str, str]:
+def cell(column: dict[str, Any], figure: Figure) -> dict[str, str]:
     """A figure of a column for people: its median, and between what that lies; empty when nothing was measured."""
-    found = column["figures"].get(row.key)
+    found = column["figures"].get(figure.key)
     if found is None:
         return {"median": "–", "between": ""}
     if found["min"] == found["max"]:
-        return {"median": _show(row, found["median"]), "between": ""}
+        return {"median": _show(figure, found["median"]), "between": ""}
     interval = found["median_interval"]
     low, high = interval if interval is not None else (found["min"], found["max"])
     words = "" if interval is not None else "all: "
-    return {"median": _show(row, found["median"]), "between": f"{words}{_show(row, low)} to {_show(row, high)}"}
+    return {
+        "median": _show(figure, found["median"]),
+        "between": f"{words}{_show(figure, low)} to {_show(figure, high)}",
+    }
 
 
-def _show(row: Row, value: float | None) -> str:
-    return row.show(float("inf") if value is None else value)
+def _show(figure: Figure, value: float | None) -> str:
+    return figure.show(float("inf") if value is None else value)
 
 
 def _curves(there: list[dict[str, Any]]) -> str:

@@ -6,11 +6,12 @@ but their number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.measure.distribution import Distribution, share_interval
+from testbed.measure.figure import Figure, bytes_wrong, verdicts_of
 
 SCHEMA_VERSION = 1
 WORST_SHOWN = 5
@@ -18,22 +19,7 @@ WORST_SHOWN = 5
 Summary = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A figure of each fault: its key in a summary's `faults`, what it is, and how it is shown."""
-
-    key: str
-    words: str
-    unit: str  # "s", "fraction", "packets" or "round trips"
-
-    def of(self, fault: dict[str, Any]) -> float | None:
-        """Its value in a summary's entry of a fault; None where there was nothing to measure."""
-        value: Any = fault
-        for name in self.key.split("."):
-            value = value[name]
-        return None if value is None else float(value)
-
-
+# of each fault: the key is that of its entry in a summary's `faults`
 FIGURES = (
     Figure("rerouted_s", "time from the first packet lost to the last", "s"),
     Figure("ports.unused_s", "time until a dead path was unused, by the ports", "s"),
@@ -45,6 +31,14 @@ FIGURES = (
     Figure("dip_fraction", "goodput missing in the worst bin", "fraction"),
     Figure("late_s", "how late the fault was put in", "s"),
 )
+
+
+def value_of(figure: Figure, fault: Mapping[str, Any]) -> float | None:
+    """A figure of a summary's entry of a fault; None where there was nothing to measure."""
+    value: Any = fault
+    for name in figure.key.split("."):
+        value = value[name]
+    return None if value is None else float(value)
 
 
 @dataclass(frozen=True)
@@ -64,7 +58,7 @@ class Campaign:
             value
             for summary in self.valid.values()
             for fault in summary["faults"]
-            if (value := figure.of(fault)) is not None
+            if (value := value_of(figure, fault)) is not None
         ])  # fmt: skip
 
     def worst(self) -> list[tuple[int, str]]:
@@ -86,8 +80,7 @@ class Campaign:
 
     def as_dict(self, repeat: Sequence[str]) -> dict[str, Any]:
         """For campaign.json; `repeat` is the command of which `--seed N` makes a run again."""
-        verdicts = [summary["verdict"] for summary in self.summaries.values()]
-        counts = {name: verdicts.count(name) for name in ("pass", "fail", "invalid")}
+        counts = verdicts_of(summary["verdict"] for summary in self.summaries.values())
         valid = counts["pass"] + counts["fail"]
         figures = {figure.key: self.distribution(figure) for figure in FIGURES}
         return {
@@ -97,9 +90,7 @@ class Campaign:
             "pass_share": None if not valid else counts["pass"] / valid,
             "pass_share_interval": None if not valid else list(share_interval(counts["pass"], valid)),
             "faults": sum(len(summary["faults"]) for summary in self.valid.values()),
-            "bytes_wrong": sum(
-                part["bytes_wrong"] for one in self.summaries.values() for part in (*one["flows"], *one["jobs"])
-            ),
+            "bytes_wrong": sum(map(bytes_wrong, self.summaries.values())),
             "figures": {key: None if found is None else found.as_dict() for key, found in figures.items()},
             "not_valid": {
                 seed: summary["reasons"] for seed, summary in self.summaries.items() if summary["verdict"] == "invalid"

@@ -7,10 +7,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from testbed.measure.campaign import FIGURES, Campaign, Figure
+from testbed.measure.campaign import FIGURES, Campaign
 from testbed.measure.distribution import Distribution
+from testbed.measure.figure import Figure
 from testbed.report import figures
-from testbed.topology.units import format_duration
 
 _BINS = 30
 
@@ -28,22 +28,15 @@ def render(campaign: Campaign, told: dict[str, Any]) -> str:
     return environment.get_template("campaign.html").render(told=told, rows=rows)
 
 
-def show(figure: Figure, value: float) -> str:
-    """A value of a figure for people."""
-    if figure.unit == "s":
-        return format_duration(value * 1e9)
-    return f"{value:.2%}" if figure.unit == "fraction" else f"{value:.4g}"
-
-
 def _shown(figure: Figure, found: Distribution) -> dict[str, str]:
     interval = found.median_interval()
-    between = "too few" if interval is None else " to ".join(show(figure, value) for value in interval)
+    between = "too few" if interval is None else " to ".join(figure.show(value) for value in interval)
     return {
         "count": str(found.count),
-        "median": show(figure, found.quantile(0.5)),
+        "median": figure.show(found.quantile(0.5)),
         "interval": between,
-        "p95": show(figure, found.quantile(0.95)),
-        "max": show(figure, found.values[-1]),
+        "p95": figure.show(found.quantile(0.95)),
+        "max": figure.show(found.values[-1]),
     }
 
 

@@ -12,10 +12,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from testbed.measure.campaign import FIGURES, Campaign, Figure
+from testbed.measure.campaign import FIGURES, Campaign
 from testbed.measure.distribution import Distribution
+from testbed.measure.figure import Figure
 from testbed.report import figures
-from testbed.report.campaign import axis, show
+from testbed.report.campaign import axis
 
 PICTURES = ("rerouted_s", "worst_flow_losses", "restored_s", "dip_fraction", "ports.unused_round_trips")
 _COLOURS = ("#0072B2", "#D55E00", "#009E73")  # told apart by everybody
@@ -62,8 +63,8 @@ def table(campaigns: Mapping[str, Campaign]) -> str:
             if found is None:
                 continue
             interval = found.median_interval()
-            between = "too few" if interval is None else " to ".join(show(figure, value) for value in interval)
-            tail = (show(figure, value) for value in (found.quantile(0.5), found.quantile(0.95), found.values[-1]))
+            between = "too few" if interval is None else " to ".join(figure.show(value) for value in interval)
+            tail = (figure.show(value) for value in (found.quantile(0.5), found.quantile(0.95), found.values[-1]))
             median, p95, most = tail
             cells = (figure.words, label, str(found.count), median, between, p95, most)
             lines.append(f"| {' | '.join(cells)} |")

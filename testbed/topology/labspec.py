@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agents.wire import address
 from testbed.topology.healthspec import Health
 from testbed.topology.sizes import ALL_HEADERS_BYTES, ETHERNET_HEADER_BYTES, MIN_MTU_BYTES, PAYLOAD_BYTES
+from testbed.topology.transportspec import Transport
 from testbed.topology.units import DurationNs, Fraction, RateBps, SizeBytes, format_duration, format_rate, format_size
 from testbed.topology.yamlfile import Problem, refuse
 
@@ -116,59 +117,6 @@ def _whole(value_ns: int, unit_ns: int, least: int, most: int, unit: str) -> int
     return value_ns
 
 
-class Transport(_Section):
-    """Defaults of the queue pairs; a scenario may override them."""
-
-    kind: Literal["mrc", "roce"] = Field(default="mrc", description="the transport; roce is the baseline")
-    dcqcn: Literal["published", "vendor", "gentle", "eager"] = Field(
-        default="published", description="roce: parameters of its rate control"
-    )
-    timeout_exponent: int = Field(default=6, ge=0, le=31, description="roce: retries after 4.096 us x 2^this; 0: never")
-    retry_count: int = Field(default=7, ge=0, le=7, description="roce: retries without progress before a QP fails")
-    evs_per_plane: int | None = Field(
-        default=None, ge=1, le=32, description="EVs in use per plane; default: every path, at most 256 in all"
-    )
-    congestion: Literal["nscc", "fixed"] = Field(default="nscc", description="congestion control of the queue pairs")
-    window: SizeBytes = Field(default="256 KB", description="bytes in flight per queue pair with congestion: fixed")  # type: ignore[assignment]
-    ev_min_active: int = Field(default=1, ge=1, description="no EV is retired below this number per queue pair")
-    retire_evs: bool = Field(default=True, description="false: EVs stay in use whatever they lose (negative control)")
-    probe_interval: DurationNs = Field(default="50 ms", description="between probes of a retired EV")  # type: ignore[assignment]
-
-    @field_validator("window")
-    @classmethod
-    def _window_holds_a_packet(cls, window_bytes: int) -> int:
-        if window_bytes < PAYLOAD_BYTES:
-            raise ValueError(f"{format_size(window_bytes)} holds no packet; write {format_size(PAYLOAD_BYTES)} or more")
-        return window_bytes
-
-    @field_validator("probe_interval")
-    @classmethod
-    def _probes_are_apart(cls, interval_ns: int) -> int:
-        if interval_ns < 1_000_000:
-            raise ValueError("probes would flood the fabric; write 1 ms or more")
-        return interval_ns
-
-    @model_validator(mode="after")
-    def _window_is_of_the_fixed_one(self) -> Transport:
-        if "window" in self.model_fields_set and self.kind == "mrc" and self.congestion != "fixed":
-            what = f"window is the window of 'congestion: fixed'; with {self.congestion} it follows the fabric"
-            refuse([Problem(("window",), what, "add 'congestion: fixed', or leave window out")])
-        return self
-
-    def qp_options(self) -> dict[str, Any]:
-        """The same as the `options` of an agent's `qp-create`, for its `kind`."""
-        if self.kind == "roce":
-            return {name: getattr(self, name) for name in ("dcqcn", "timeout_exponent", "retry_count")}
-        return {
-            "evs_per_plane": self.evs_per_plane,
-            "congestion": self.congestion,
-            "window_bytes": self.window,
-            "ev_min_active": self.ev_min_active,
-            "retire_evs": self.retire_evs,
-            "probe_interval_ns": self.probe_interval,
-        }
-
-
 class LabSpec(_Section):
     """A lab file, checked. The description of each field is what the JSON schema and the complaints show."""
 
@@ -221,7 +169,7 @@ class LabSpec(_Section):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> LabSpec:
-        transport = transport_problems(self, self.transport)
+        paths = self.planes * self.t1s_per_plane
         refuse(
             [
                 *_wiring_problems(self),
@@ -229,7 +177,7 @@ class LabSpec(_Section):
                 *_pfc_problems(self),
                 *_delay_problems(self),
                 *_routing_problems(self),
-                *transport,
+                *self.transport.problems(paths, self.transport.model_fields_set),
                 *_rate_problems(self),
             ]
         )
@@ -360,17 +308,6 @@ def _routing_problems(spec: LabSpec) -> Iterator[Problem]:
         )
     if spec.routing != "bgp" and spec.bgp != Bgp():
         yield Problem(("bgp",), f"no BGP runs with routing: {spec.routing}", "write routing: bgp, or leave bgp out")
-
-
-def transport_problems(spec: LabSpec, transport: Transport) -> Iterator[Problem]:
-    """What does not fit the lab in its own transport section, or in a scenario's."""
-    paths = spec.planes * spec.t1s_per_plane
-    if transport.ev_min_active > paths:
-        yield Problem(
-            ("transport", "ev_min_active"),
-            f"{transport.ev_min_active} EVs cannot stay active: there are {paths} paths",
-            f"write {paths} or less",
-        )
 
 
 def _rate_problems(spec: LabSpec) -> Iterator[Problem]:

@@ -32,6 +32,8 @@ faults:
         (["trace", "h0", "h99"], "h99"),
         (["trace", "h0", "h5", "--ev", "0xffffffff"], "a near one is"),
         (["run", "link-flap", "--set", "transport.retire=false"], "retire"),
+        (["run", "link-flap", "--set", "transport.dcqcn=eager"], "add 'kind: roce', or leave dcqcn out"),
+        (["sim", "collisions", "--set", "transport.evs_per_plane=2"], "add 'kind: mrc', or leave evs_per_plane out"),
         (["run", "link-flap", "--seed", "-1"], "0 or more"),
         (["run", "link-flap", "--seed", str(1 << 99)], "or less"),
         (["validate", "x" * 5000], "there is no lab file"),
@@ -52,6 +54,7 @@ def test_a_slip_of_the_pen(mrclab: Mrclab, arguments: list[str], says: str) -> N
         (TINY + "planes: 2\n", 5, "planes"),
         (TINY.replace("hosts_per_t0: 2", "hosts_per_t0: none"), 3, "whole number"),
         (TINY + "mtu: 1500\n", 5, "4228"),
+        (TINY + "transport: {retry_count: 3}\n", 5, "leave retry_count out"),
     ],
 )
 def test_a_wrong_lab_file(mrclab: Mrclab, tmp_path: Path, text: str, line: int, says: str) -> None:
@@ -95,9 +98,13 @@ def test_a_wrong_scenario(mrclab: Mrclab, tmp_path: Path, old: str, new: str, li
     [
         ("kind: ev-loss, target: host h0 plane 0 t1 0", "name an EV"),
         ("kind: denylist-set, target: 'p0t0-0:p0t1-1'", "name a NIC-T0 link"),
+        ("kind: denylist-set, target: 'h0:p0t0-0'", "queue pairs of RoCE have one path and no EVs"),
+        ("kind: trimming-off, target: 'p0t0-0:p0t1-1'", "packets of RoCE are never trimmed"),
     ],
 )
-def test_where_switches_hash_no_ev_names_a_path(mrclab: Mrclab, tmp_path: Path, fault: str, says: str) -> None:
+def test_what_changes_nothing_where_switches_hash_or_nobody_trims(
+    mrclab: Mrclab, tmp_path: Path, fault: str, says: str
+) -> None:
     file = tmp_path / "wrong.yaml"
     start = SCENARIO[: SCENARIO.index("  - {kind: link-down")]
     file.write_text(f"lab: baseline\n{start}  - {{{fault}, at: 1 s, for: 1 s}}\n")

@@ -31,9 +31,9 @@ def run(folder: Path, text: str = FLAP, names: str = "mrc,mrc-ecmp,roce,roce-bgp
     path = folder / "flap.yaml"
     path.write_text(text)
     scenario = load_scenario(path)
-    given = {"seeds": (4, 5), "qps": (1, 2), "profiles": ("published",), "virtual": True, **options}
+    given = {"seeds": (4, 5), "qps": (1, 2), "profiles": ("published",), "virtual": True, "tell": lambda text: None}
     wanted = columns.find(names.split(","))
-    return compare(scenario, load_lab(scenario.lab), folder / "out", lambda text: None, wanted=wanted, **given)
+    return compare(scenario, load_lab(scenario.lab), folder / "out", wanted=wanted, **{**given, **options})
 
 
 def test_columns_side_by_side(tmp_path: Path) -> None:
@@ -62,6 +62,25 @@ def test_the_same_seeds_are_the_same_comparison(tmp_path: Path) -> None:
         folder.mkdir()
         told.append(run(folder, names="mrc", seeds=(4,)).paths["json"].read_text())
     assert told[0] == told[1]
+
+
+def test_what_is_there_is_not_run_again_unless_it_was_not_valid(tmp_path: Path) -> None:
+    told: list[str] = []
+    first = run(tmp_path, names="roce", seeds=(4,))
+    kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("roce-*-seed-*.json")}
+    assert len(kept) == 2
+    again = run(tmp_path, names="roce", seeds=(4,), tell=told.append)
+    assert again.told == first.told and told[0].endswith("2 of these runs are there already")
+
+    void = tmp_path / "out" / "roce-2-published-seed-4.json"  # as when the machine was the bottleneck
+    void.write_text(json.dumps(json.loads(void.read_text()) | {"verdict": "invalid"}))
+    more = run(tmp_path, names="roce", seeds=(4, 5))
+    assert [one["seed"] for one in more.told["columns"][0]["runs"]] == [4, 5]
+    made = {name for name, stamp in kept.items() if (tmp_path / "out" / name).stat().st_mtime_ns != stamp}
+    assert made == {void.name} and json.loads(void.read_text())["verdict"] == "pass"
+
+    with pytest.raises(InputError, match="holds another comparison"):
+        run(tmp_path, FLAP.replace("600 ms", "700 ms"), names="roce", seeds=(4,))
 
 
 def test_a_first_column_that_misses_an_expectation_is_1(tmp_path: Path) -> None:

@@ -16,4 +16,5 @@ KIND = Kind(
     takes="links",
     acts=_acts,
     by_evs=True,
+    only_mrc="queue pairs of RoCE have one path and no EVs",
 )

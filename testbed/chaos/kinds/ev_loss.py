@@ -21,4 +21,5 @@ KIND = Kind(
     takes="ev",
     acts=_acts,
     defaults={"loss": 0.2},
+    only_mrc="queue pairs of RoCE have one path and no EVs",
 )

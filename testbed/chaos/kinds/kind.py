@@ -52,7 +52,8 @@ class Kind:
 
     `end` is the default of kinds that take ends, None for those that have none. `defaults` holds each option that the
     kind takes. `lasts_ns` is how long it lasts when nothing is said (None: until it is cleared, or the run ends).
-    `needs_netem`: only where the kernel has that qdisc. `by_evs`: it acts on the EVs that cross its links.
+    `needs_netem`: only where the kernel has that qdisc. `by_evs`: it acts on the EVs that cross its links. `only_mrc`:
+    why it would change nothing for another transport.
     """
 
     name: str
@@ -64,6 +65,12 @@ class Kind:
     lasts_ns: int | None = None
     needs_netem: bool = False
     by_evs: bool = False
+    only_mrc: str = ""
+
+    def refuse_of_mrc(self, transport: str) -> None:
+        """Raises InputError where the queue pairs are another transport's, and the fault would change nothing."""
+        if self.only_mrc and transport != "mrc":
+            raise InputError(f"{self.name} would change nothing: {self.only_mrc}", "leave it out, or send over mrc")
 
     def refuse_hashed(self, target: Target, clos: Clos) -> None:
         """Raises InputError where the fabric hashes, and the target or the kind needs EVs that name paths."""

@@ -16,4 +16,5 @@ KIND = Kind(
     takes="links",
     acts=_acts,
     end="both",
+    only_mrc="packets of RoCE are never trimmed",
 )

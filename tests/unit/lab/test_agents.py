@@ -18,7 +18,8 @@ from agents.roce.config import RoceConfig
 from agents.roce.dcqcn import PROFILES
 from testbed.lab.agents import AgentClient, AgentError, AgentGroup, AgentRefusedError, launch_spec
 from testbed.topology import clos
-from testbed.topology.labspec import LabSpec, Transport
+from testbed.topology.labspec import LabSpec
+from testbed.topology.transportspec import Transport
 
 
 def test_the_launcher_understands_the_spec_of_a_lab() -> None:

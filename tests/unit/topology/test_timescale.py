@@ -1,8 +1,9 @@
 """Durations get shorter, however deep they are; everything else stays what it is."""
 
 from testbed.chaos.scenario import FaultEntry, Scenario, Workload
-from testbed.topology.labspec import LabSpec, Transport
+from testbed.topology.labspec import LabSpec
 from testbed.topology.timescale import at_real_rates, faster
+from testbed.topology.transportspec import Transport
 
 
 def test_every_duration_of_a_scenario_and_nothing_else() -> None:
