@@ -31,9 +31,11 @@ PROBE_BYTES = (
 # What probes may take of a link, and all agents together of the machine's CPUs.
 MOST_OF_A_LINK = 0.01
 MOST_OF_THE_CPU = 0.05
-# An agent's CPU for a probe, there and back, with the turns of its loop that there would not be without it: measured
-# (`mrclab health --cost`) on the machine that these defaults were made on.
-CPU_NS_PER_PROBE = 160_000
+# An agent's CPU for a probe, there and back, and for a beat, in which it is woken up to send one on each plane: above
+# the most that `mrclab health --cost` measured with two, four and eight planes on the machine that these defaults were
+# made on.
+CPU_NS_PER_PROBE = 70_000
+CPU_NS_PER_BEAT = 360_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,12 @@ class Probed:
         """Probes that cross a T0-T1 link each way per interval, where most do."""
         return math.ceil(self._turns / self.t1s_per_plane)
 
-    def shortest_interval_ns(self, cores: int, cpu_ns_per_probe: int = CPU_NS_PER_PROBE) -> int:
+    @property
+    def cpu_ns_of_host(self) -> float:
+        """An agent's CPU per interval; a beat has a probe on each plane."""
+        return self.probes_of_host * (CPU_NS_PER_PROBE + CPU_NS_PER_BEAT / self.planes)
+
+    def shortest_interval_ns(self, cores: int) -> int:
         """The shortest interval that keeps to MOST_OF_A_LINK and MOST_OF_THE_CPU, never under the paper's.
 
         `cores`: CPUs that all agents share.
@@ -74,7 +81,7 @@ class Probed:
         bits = 8 * PROBE_BYTES * _NS_PER_S / MOST_OF_A_LINK
         nic_ns = self.probes_on_nic_link * bits / self.host_bps
         fabric_ns = self.probes_on_fabric_link * bits / self.fabric_bps
-        cpu_ns = self.hosts * self.probes_of_host * cpu_ns_per_probe / (cores * MOST_OF_THE_CPU)
+        cpu_ns = self.hosts * self.cpu_ns_of_host / (cores * MOST_OF_THE_CPU)
         return max(SHORTEST_INTERVAL_NS, math.ceil(max(nic_ns, fabric_ns, cpu_ns)))
 
     def cost(self, interval_ns: int) -> Cost:

@@ -237,12 +237,12 @@ def _is_slow(fastest_ns: int, pair: _Pair) -> bool:
 
 
 def _confidence(state: State, pair: _Pair) -> float:
-    """Of `down`: that it is not a path that loses half of its packets; of `lossy`: by the odds against the other."""
+    """Of `down`: that it is not a path that loses half of its packets; of loss behind a T0: by the odds against it."""
     if not pair.path.carrier:
         return 1.0
     if state == "down":
         return 1 - 0.5 ** max(pair.path.lost_run, DEAD_RUN)
-    if state == "lossy" and pair.path.t1 is not None:
+    if state in ("lossy", "suspect") and pair.path.t1 is not None:
         odds = _odds(pair)
         return odds / (1 + odds)
     return 0.99 if state == "slow" else 1 - 1e-5 if state == "lossy" else 0.5 if state == "suspect" else 1.0

@@ -73,6 +73,7 @@ class Track:
         self._rtts: deque[int] = deque(maxlen=RTTS)
         self._good_sent_ns = -1
         self._first_lost_ns = 0
+        self._alive_ns = 0  # when the probe was sent by which a dead path showed that it is alive again
         self._loss_seen = 0.0  # of LOSSY
 
     @property
@@ -90,6 +91,7 @@ class Track:
         self._take(sent_ns, marked, now)
         if self.state is PathState.DEAD:
             self.forget(now)
+            self._alive_ns = sent_ns
         self.lost_run = 0
         self.good_run += 1
         self._advance()
@@ -102,6 +104,8 @@ class Track:
     def missed(self, number: int, sent_ns: int, now: int) -> None:
         """A probe has not come back in time."""
         self.lost += 1
+        if sent_ns < self._alive_ns:  # it was sent into the dead path, and what was then is forgotten
+            return
         if sent_ns > self._good_sent_ns:  # otherwise the path was good after it
             if not self.lost_run:
                 self._first_lost_ns = sent_ns
@@ -130,6 +134,7 @@ class Track:
         self.lost_run = 0
         if self.state is PathState.DEAD:
             self.forget(now)
+            self._alive_ns = sent_ns
         elif self.state is PathState.LOSSY and lossy_scale(self.lost_of, self.window) is None:
             self._become(PathState.GOOD, now)
 

@@ -7,7 +7,14 @@ from random import Random
 
 import pytest
 
-from agents.clustermapper.cost import MOST_OF_A_LINK, MOST_OF_THE_CPU, PROBE_BYTES, Probed
+from agents.clustermapper.cost import (
+    CPU_NS_PER_BEAT,
+    CPU_NS_PER_PROBE,
+    MOST_OF_A_LINK,
+    MOST_OF_THE_CPU,
+    PROBE_BYTES,
+    Probed,
+)
 from agents.clustermapper.element import Element
 from tests.unit.clustermapper.rack import INTERVAL_NS, Fabric, Shape, crossed
 
@@ -49,6 +56,7 @@ def test_the_default_interval_keeps_to_its_limits_and_to_the_papers() -> None:
     interval_ns = slow.shortest_interval_ns(cores=1000)
     assert slow.cost(interval_ns).nic_link_share == pytest.approx(MOST_OF_A_LINK, rel=0.01)
     crowded = probed(8, 8, 8, 8, host_bps=10**9, fabric_bps=10**9)
-    interval_ns = crowded.shortest_interval_ns(cores=2, cpu_ns_per_probe=100_000)
-    assert crowded.cost(interval_ns).all_packets_per_s * 100e-6 == pytest.approx(2 * MOST_OF_THE_CPU, rel=0.01)
+    interval_ns = crowded.shortest_interval_ns(cores=2)
+    busy_s = crowded.cost(interval_ns).all_packets_per_s * (CPU_NS_PER_PROBE + CPU_NS_PER_BEAT / 8) / 1e9
+    assert busy_s == pytest.approx(2 * MOST_OF_THE_CPU, rel=0.01)
     assert probed(1, 1, 1, 1, host_bps=10**11, fabric_bps=10**11).shortest_interval_ns(1000) == 1_000_000

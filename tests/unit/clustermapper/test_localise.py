@@ -95,6 +95,17 @@ def test_a_lossy_nic_link_does_not_accuse_what_is_behind_it(rng: Random) -> None
     assert behind.state == "unknown" and "behind" in behind.why and behind.confidence == 0
 
 
+def test_a_mended_link_is_not_blamed_for_the_probes_that_it_still_swallowed(rng: Random) -> None:
+    fabric, link, seen = Fabric(rng), Element("t0-t1", 0, 0, 2), []
+    fabric.run(20)
+    fabric.losses = {link: 1.0}
+    fabric.run(12)
+    assert fabric.accused() == {link: "down"}
+    fabric.losses = {}
+    fabric.run(12, lambda: seen.extend(one for one in fabric.findings() if one.element == link))
+    assert {one.state for one in seen} == {"unknown", "ok"} and not any(one.loss for one in seen)
+
+
 def test_with_one_rack_silent_a_t1_and_its_link_are_suspects(rng: Random) -> None:
     fabric = Fabric(rng)
     fabric.run(20)
