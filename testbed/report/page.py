@@ -15,7 +15,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "page"
 
-_MODULES = ("main", "model", "sources", "topology", "chart", "evmap", "panel", "dom")
+_MODULES = ("main", "model", "sources", "topology", "chart", "evmap", "panel", "health", "dom")
 
 WHOLE_POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:"
 

@@ -20,7 +20,13 @@ WAITING = 50  # messages for one viewer: five seconds
 SILENT_S = 5.0  # then a viewer gets a sign of life
 
 _KEPT_IN_HISTORY = ("type", "t", "planes", "flows")
-_LASTING = ("scene", "faults", "status", "run")  # types of messages of which the last one holds until the next
+_LASTING = (
+    "scene",
+    "faults",
+    "status",
+    "run",
+    "health",
+)  # types of messages of which the last one holds until the next
 
 
 class _Viewer:
@@ -93,6 +99,7 @@ class Broadcast:
             self._ticks.clear()
             self._events.clear()
             self._last_tick = None
+            self._lasting.pop("health", None)
         if kind in _LASTING:
             self._lasting[kind] = message
         elif kind == "tick":

@@ -23,8 +23,9 @@ from testbed.measure import machine
 from testbed.measure.record import Fault, Flow, Machine, Run
 from testbed.measure.view import Message, View, scene
 from testbed.topology.clos import Link, host_name
-from testbed.topology.errors import InputError, nearest
+from testbed.topology.errors import InputError, MrclabError, nearest
 from testbed.topology.select import find_link
+from testbed.web.links import LinkMap
 
 SLOW_NS = 1_000_000_000  # how often the dearer things are looked at: workloads, all port counters, the machine
 MACHINE_WINDOW_NS = 5_000_000_000  # over which the machine is judged
@@ -52,16 +53,22 @@ class PatientGroup:
 
     def call_each(self, op: str, fields_by_host: Mapping[str, Mapping[str, Any]]) -> dict[str, Fields]:
         """The answers that came in time."""
+        return self.ask_each(op, fields_by_host)[0]
+
+    def ask_each(
+        self, op: str, fields_by_host: Mapping[str, Mapping[str, Any]], *, within_s: float = ANSWER_WITHIN_S
+    ) -> tuple[dict[str, Fields], dict[str, MrclabError]]:
+        """The answers that came in time, and why others did not; never waits longer than ANSWER_WITHIN_S."""
         now_ns = self._clock()
         asked = {host: fields for host, fields in fields_by_host.items() if self._again_ns.get(host, 0) <= now_ns}
-        answers, failures = self._agents.ask_each(op, asked, within_s=ANSWER_WITHIN_S)
+        answers, failures = self._agents.ask_each(op, asked, within_s=min(within_s, ANSWER_WITHIN_S))
         for host in answers:
             self.silent.pop(host, None)
         for host, failure in failures.items():
             if not isinstance(failure, AgentRefusedError):
                 self.silent[host] = str(failure)
                 self._again_ns[host] = self._clock() + ASK_AGAIN_NS
-        return answers
+        return answers, failures
 
 
 class Following:
@@ -74,6 +81,7 @@ class Following:
         self._group = lab.agents()
         self._agents = PatientGroup(self._group)
         self._follower = Follower(self._agents)
+        self.links = LinkMap(self._agents, lab.spec)
         self._translator = Translator(self.view)
         self._journal = Journal(lab.dir)
         self._witness = Witness(self._journal, self.view)
@@ -88,7 +96,8 @@ class Following:
         self._slow: dict[str, Any] = {}
 
     def close(self) -> None:
-        """End the connections to the lab."""
+        """End the connections to the lab, and what was begun there."""
+        self.links.stop()
         self._group.close()
         self.lab.close()
 
@@ -114,6 +123,7 @@ class Following:
             *self.view.faults(all_faults, now_ns),
             *self.view.happened(),
             *self.view.judged(now_ns, self._slow["bytes_wrong"]),
+            *self.links.look(self.view, now_ns),
             self.view.tick(
                 now_ns, self._loads(now_ns), down=sorted(self._down), silent=sorted(self._agents.silent), **self._slow
             ),
@@ -128,7 +138,13 @@ class Following:
             seen = self.lab.port_map.counters(port.ifindex)
             names = ("packets", "bytes", "marked", "trimmed", "dropped", "depth_bytes")
             ports.append({"end": end, "node": port.node, "port": port.name, **{n: getattr(seen, n) for n in names}})
-        return {"link": link.name, "up": link.name not in self._down, "rate_bps": link.rate_bps, "ports": ports}
+        return {
+            "link": link.name,
+            "up": link.name not in self._down,
+            "rate_bps": link.rate_bps,
+            "ports": ports,
+            "health": self.links.of(link.name),
+        }
 
     def ev_map(self, flow: str) -> Fields:
         """The EVs of a flow's sender, each with its state, share and round trip, and when its path last lost a packet.

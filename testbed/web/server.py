@@ -90,6 +90,8 @@ class _Live:
             Route("/metrics", self._metrics),
             Route("/faults", _told(self._put), methods=post),
             Route("/faults/clear", _told(self._clear), methods=post),
+            Route("/health/start", _told(self._probe), methods=post),
+            Route("/health/stop", _told(self._probe_no_more), methods=post),
             Route("/runs", _told(self._start), methods=post),
             Route("/runs/stop", _told(self._stop), methods=post),
         ]
@@ -176,6 +178,14 @@ class _Live:
         (number,) = await _fields(request, number=int | None)
         undone = await self._ask(lambda following: by_hand.clear(following.lab, number))
         return {"undone": [fault.number for fault in undone]}
+
+    async def _probe(self, request: Request) -> Any:
+        await self._ask(lambda following: following.links.start())
+        return {}
+
+    async def _probe_no_more(self, request: Request) -> Any:
+        await self._ask(lambda following: following.links.stop())
+        return {}
 
     async def _start(self, request: Request) -> Any:
         scenario, load = await _fields(request, scenario=str | None, load=int | None)

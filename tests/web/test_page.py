@@ -60,6 +60,24 @@ def test_a_link_is_cut_and_mended_with_the_mouse_and_the_page_tells_all_of_it(
     assert page.places_asked() == {live.place}
 
 
+def test_self_probes_are_switched_on_and_what_they_find_is_shown(lab: RunningLab, page: Browser) -> None:
+    wait_until(lambda: "nobody probes" in page.text("#health"), what="the section is there")
+    page.press("#probe")
+    wait_until(lambda: "24 ok" in page.text("#health"), what="every link and switch has been probed")
+    by_hand.put(lab, "black-hole", LINK)
+    wait_until(lambda: "accused" in page.classes(), what="the link is marked")
+    row = f"[data-key='found {LINK}']"
+    wait_until(lambda: "down" in page.text(f"{row} + span"), what="it is in the list")
+    wait_until(lambda: f"{LINK} ok -> down" in page.text("#events"), what="it is told")
+    page.press(row)
+    wait_until(lambda: "probes: down" in page.text("#panel"), what="it is selected, with what the probes say")
+    by_hand.clear(lab)
+    wait_until(lambda: "accused" not in page.classes(), what="it is found mended")
+    page.press("#probe")
+    wait_until(lambda: "nobody probes" in page.text("#health"), what="probing has ended")
+    assert page.complaints() == []
+
+
 def test_everything_can_be_done_with_the_keyboard(lab: RunningLab, page: Browser) -> None:
     page.enter(wire())
     wait_until(lambda: page.text("#panel b") == LINK)

@@ -18,6 +18,7 @@ export class Model extends EventTarget {
     this.faults = { active: [], shades: [] };
     this.status = { state: "waiting", text: "connecting" };
     this.run = { name: "", verdict: "", text: "" };
+    this.health = null; // Clustermapper's findings
   }
 
   /** Take in some messages, then tell who listens: "scene" when another lab is there, and "change". */
@@ -46,6 +47,7 @@ export class Model extends EventTarget {
         this.tick = null;
         this.ticks = [];
         this.events = [];
+        this.health = null;
         break;
       case "tick":
         this.tick = message;
@@ -61,7 +63,10 @@ export class Model extends EventTarget {
         break;
       case "status":
         this.status = message;
-        if (message.state !== "up") this.tick = null;
+        if (message.state !== "up") this.tick = this.health = null;
+        break;
+      case "health":
+        this.health = message;
         break;
       case "run":
         this.run = message;
@@ -72,6 +77,12 @@ export class Model extends EventTarget {
   /** The newest time (ms). */
   get now() {
     return this.ticks.length ? this.ticks.at(-1).t : 0;
+  }
+
+  /** How self-probes accuse a link or switch; undefined when they do not. */
+  accused(name) {
+    const state = this.health?.elements[name]?.state;
+    return ["down", "lossy", "slow"].includes(state) ? state : undefined;
   }
 
   /** The faults that touch a link, or name a node, plane or EV. */

@@ -1,6 +1,7 @@
 // The side panel: what is selected with its counters and faults, the faults in force, and runs.
 
 import { byId, count, html, seconds } from "dom";
+import { describe, healthKey, healthSection } from "health";
 import { describeLoad } from "topology";
 
 const ASK_EVERY_MS = 1_000;
@@ -53,12 +54,12 @@ export class Panel {
   update() {
     this.error.textContent = this.#error;
     this.#updateRuns();
-    const parts = JSON.stringify([this.#chosen, this.model.faults.active, this.#menu, this.model.links.size]);
+    const parts = JSON.stringify([this.#chosen, this.model.faults.active, this.#menu, this.model.links.size, healthKey(this.model.health)]);
     if (parts !== this.#drawn) {
       this.#drawn = parts;
       const held = document.activeElement?.dataset?.key;
       this.#live = [];
-      this.body.replaceChildren(...this.#selected(), ...this.#faults());
+      this.body.replaceChildren(...this.#selected(), ...this.#faults(), ...this.#health());
       if (held) this.body.querySelector(`[data-key="${CSS.escape(held)}"]`)?.focus();
     }
     this.#live.forEach((refresh) => refresh());
@@ -109,14 +110,16 @@ export class Panel {
 
   #link(name) {
     const state = html("span");
+    const health = html("p", { class: "how" });
     const counters = html("div");
-    const parts = [html("h3", {}, "link"), html("p", {}, html("b", {}, name), " ", state), counters];
+    const parts = [html("h3", {}, "link"), html("p", {}, html("b", {}, name), " ", state), health, counters];
     let shown = null;
     this.#live.push(() => {
       const load = describeLoad(this.model.load(name), this.model.scene.host_rate_kbps);
       state.textContent = `is ${this.model.isDown(name) ? "down" : "up"}, ${load}`;
       if (this.#counters?.link !== name || shown === this.#counters) return;
       shown = this.#counters;
+      health.textContent = shown.health ? `probes: ${describe(shown.health)}` : "";
       counters.replaceChildren(countersTable(shown.ports));
     });
     return parts;
@@ -142,6 +145,11 @@ export class Panel {
       ...active.map((fault) => this.#faultRow(fault)),
       this.server && html("button", { type: "button", id: "clear-all", "data-key": "clear", onclick: clear }, "clear all"),
     ].filter(Boolean);
+  }
+
+  #health() {
+    const post = this.server && ((path, body) => this.#post(path, body));
+    return healthSection(this.model, post, this.choose, this.#live);
   }
 
   #faultRow(fault) {

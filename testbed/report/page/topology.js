@@ -8,6 +8,7 @@ const BOX_HEIGHT = 18;
 const CHARACTER = 6.7; // width of a label's character
 const TITLE = 16;
 const CROSS = 5;
+const RING = 6;
 const LOAD_STEPS = 8; // widths of a link, so that a small change of load restyles nothing
 const MANY_LINKS = 200; // with more, Tab goes through the nodes alone; any link is found by its name
 
@@ -60,12 +61,12 @@ export class Topology {
       const faulty = !down && model.faultsOn(name).length > 0;
       const load = model.load(name);
       const step = load === null ? -1 : Math.min(LOAD_STEPS, Math.round((load / 100) * LOAD_STEPS));
-      const marks = [down && "down", faulty && "faulty", lit.has(name) && "lit", this.#isChosen("link", name) && "chosen"];
+      const marks = [down && "down", faulty && "faulty", model.accused(name) && "accused", lit.has(name) && "lit", this.#isChosen("link", name) && "chosen"];
       restyle(drawn, ["link", ...marks.filter(Boolean)].join(" "), step);
     }
     const broken = new Set([...model.faults.active.flatMap((fault) => fault.target.split(/[ :]/)), ...(model.tick?.silent ?? [])]);
     for (const [name, group] of this.#nodes) {
-      const marks = [broken.has(name) && "hurt", this.#isChosen("node", name) && "chosen"].filter(Boolean);
+      const marks = [broken.has(name) && "hurt", model.accused(name) && "accused", this.#isChosen("node", name) && "chosen"].filter(Boolean);
       group.setAttribute("class", ["node", ...marks].join(" "));
     }
   }
@@ -90,11 +91,12 @@ export class Topology {
       class: "cross",
       d: `M${x - CROSS},${y - CROSS}l${2 * CROSS},${2 * CROSS}m0,${-2 * CROSS}l${-2 * CROSS},${2 * CROSS}`,
     });
+    const ring = svg("circle", { class: "ring", cx: x, cy: y, r: RING });
     const title = svg("title", {}, link.name);
     const group = svg(
       "g",
       { class: "link", "data-name": link.name, role: "button", "aria-label": `link ${link.name}`, tabindex: reachable ? 0 : -1 },
-      svg("line", { class: "hit", ...ends }), wire, cross, title,
+      svg("line", { class: "hit", ...ends }), wire, cross, ring, title,
     );
     this.#listen(group, "link", link.name);
     group.addEventListener("dblclick", () => this.act(link.name));
