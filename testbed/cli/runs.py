@@ -77,6 +77,13 @@ def show_traffic(summary: dict[str, Any]) -> None:
                 f"{job['kind']}, {job['ranks']} ranks", format_size(job["message_bytes"]), done, *speeds,
                 _seconds(times["p50"]), _seconds(times["p99"]), len(job["interruptions"]),
             ])  # fmt: skip
+            rows += [
+                [
+                    f"  {one['fault']}, {_seconds(one['at_s'])}", "", one["operations"], "", "",
+                    _seconds(one["p50"]), _seconds(one["p99"]), "",
+                ]
+                for one in job["during"]
+            ]  # fmt: skip
         table(["job", "size", "operations", "algbw", "busbw", "p50", "p99", "interruptions"], rows)
         show()
     if len(summary["workloads"]) > 1 or any(flow["qps"] > 1 for flow in summary["flows"]):

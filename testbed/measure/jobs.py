@@ -68,6 +68,12 @@ class JobResult:
         """Of each operation of each rank, or of one of its equal parts."""
         return [(ended - began) / parts for began, ended, parts in self.times]
 
+    def during(self, since_ns: int, until_ns: int) -> dict[str, Any] | None:
+        """Of the operations that were under way then: how many there were, and percentiles of their seconds."""
+        times = [one for one in self.times if one[0] < until_ns and one[1] > since_ns]
+        durations = [(ended - began) / parts for began, ended, parts in times]
+        return {"operations": round(len(times) / self.ranks), **_percentiles(durations)} if times else None
+
     def told(self, start_ns: int) -> dict[str, Any]:
         """For JSON: seconds (since `start_ns`), bandwidths in bits per second; None where nothing has ended."""
         durations, elapsed_ns, speed = self.durations_ns, self.elapsed_ns, self.speed
@@ -78,12 +84,7 @@ class JobResult:
             "busbw_bps": None if speed is None else round(speed.bus_bps),
             "elapsed_s": None if elapsed_ns is None else elapsed_ns / 1e9,
             "operations_per_s": self.operations * 1e9 / elapsed_ns if elapsed_ns else None,
-            "operation_s": None
-            if not durations
-            else {
-                **{f"p{percent}": percentile(durations, percent) / 1e9 for percent in PERCENTILES},
-                "max": max(durations) / 1e9,
-            },
+            "operation_s": _percentiles(durations) if durations else None,
             "interruptions": [
                 {"host": one.host, "at_s": (one.t_ns - start_ns) / 1e9, "why": one.why, "operations": one.operations}
                 for one in self.interruptions
@@ -93,3 +94,9 @@ class JobResult:
             "bytes_wrong": self.bytes_wrong,
             "messages_unexpected": self.messages_unexpected,
         }
+
+
+def _percentiles(durations_ns: Sequence[float]) -> dict[str, float]:
+    """In seconds; of at least one."""
+    found = {f"p{percent}": percentile(durations_ns, percent) / 1e9 for percent in PERCENTILES}
+    return {**found, "max": max(durations_ns) / 1e9}

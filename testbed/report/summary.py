@@ -10,7 +10,8 @@ from the first of them to the last, how long a dead path went on being used, and
 while a fault was in stands in `goodput_bps` beside `oracle_bps`, null when it was too short to measure. `timing` is how
 late the timeline's acts came.
 `flows[].completion_s` is of messages, from posting to acknowledgement. `workloads` has the flows of each stream
-together, `jobs` each size of each job (`measure.jobs`), whose bytes are compared there and not by flow. `ports` is what
+together, `jobs` each size of each job (`measure.jobs`), whose bytes are compared there and not by flow; `during` is of
+the operations that were under way while a fault was in. `ports` is what
 the fabric's own ports counted, 0 `counted` where they do not; `notable` are those that marked, trimmed or dropped.
 """
 
@@ -24,6 +25,7 @@ from typing import Any
 
 from testbed.measure import faults, phases, ports, ports_view, series
 from testbed.measure.bandwidth import jain_index, weighted_percentiles
+from testbed.measure.jobs import JobResult
 from testbed.measure.judgement import Judged, Judgement
 from testbed.measure.record import Fault, FaultActed, Flow, FlowTotals, Run
 from testbed.topology.sizes import payload_share
@@ -47,7 +49,7 @@ def summarise(run: Run, judgement: Judgement) -> dict[str, Any]:
         "expectations": [_expectation(row) for row in judgement.expectations],
         "flows": flows,
         "workloads": _workloads(run, flows),
-        "jobs": [job.told(run.start_ns) for job in run.jobs],
+        "jobs": [{**job.told(run.start_ns), "during": _during(run, job)} for job in run.jobs],
         "faults": [_fault(run, cost, stretches) for cost in faults.costs(run)],
         "timing": _timing(run),
         "phases": [_phase(run, phase) for phase in stretches],
@@ -113,6 +115,17 @@ def _flow(run: Run, flow: Flow) -> dict[str, Any]:
             for plane in range(run.planes)
         ],
     }
+
+
+def _during(run: Run, job: JobResult) -> list[dict[str, Any]]:
+    """The operations that met each fault."""
+    found = []
+    for fault in run.faults:
+        met = job.during(fault.since_ns, run.stop_ns if fault.until_ns is None else fault.until_ns)
+        if met is not None:
+            name = f"{fault.kind} {fault.target}"
+            found.append({"fault": name, "at_s": round(run.seconds(fault.since_ns), 9), **met})
+    return found
 
 
 def _workloads(run: Run, flows: list[dict[str, Any]]) -> list[dict[str, Any]]:

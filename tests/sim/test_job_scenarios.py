@@ -50,7 +50,10 @@ def test_sizes_run_one_after_the_other_and_the_run_ends_with_the_last(tmp_path: 
     moved = {f"{flow['src']}>{flow['dst']}": flow["packets"]["sent"] for flow in summary["flows"]}
     assert set(moved) == {"h0>h1", "h1>h2", "h2>h3", "h3>h0"} and min(moved.values()) > 0
     assert summary["faults"][0]["packets_lost"] > 0, "a job's losses are the fault's"
-    assert "ring_allreduce" in outcome.paths["report"].read_text()
+    met = [one for job in summary["jobs"] for one in job["during"]]
+    assert met and met[0]["fault"] == "link-flap p0t0-0:p0t1-1" and met[0]["operations"] >= 1
+    report = outcome.paths["report"].read_text()
+    assert "ring_allreduce" in report and "while link-flap p0t0-0:p0t1-1" in report
 
 
 def test_a_job_that_is_too_slow_is_missed(tmp_path: Path) -> None:
