@@ -22,6 +22,7 @@ from testbed.compare.columns import Column, Entry
 from testbed.compare.figures import Observed
 from testbed.compare.stages import One, Runs, Stage, stage
 from testbed.compare.told import Compared, told_of
+from testbed.lab.lifecycle import refuse_what_only_sim_has
 from testbed.topology import clos
 from testbed.topology.errors import InputError, MissingError, MrclabError
 from testbed.topology.labspec import LabSpec
@@ -74,6 +75,8 @@ def compare(
     `real_rates`, in virtual time: at the rates that the labs stand for, all times divided by the time dilation.
     """
     check.check(scenario, clos.build(spec), compared=True)  # with the lines of what is wrong
+    if not virtual:
+        refuse_what_only_sim_has(spec)
     where = "on the kernel lab" if not virtual else "in virtual time" + (", at real rates" if real_rates else "")
     compared, entries = [], []
     for column in wanted:
