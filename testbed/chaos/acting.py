@@ -6,11 +6,11 @@ What a delay is made of is remembered here, since delay and jitter are two acts 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from testbed.chaos.kinds.acts import Act, Blank, Change, Deny, Down, Kill, Pause
 from testbed.chaos.kinds.kind import Kind
-from testbed.topology.clos import Port
+from testbed.topology.clos import Clos, Port
 from testbed.topology.port_settings import PortSettings
 from testbed.topology.port_stamps import PortStamps
 
@@ -39,16 +39,27 @@ class PortControl(Protocol):
         """The next drop is the first one."""
 
 
-class ActingHands(ABC):
-    """Acts by kind of act; a fabric says how each is done. Everything is no error when it is so already."""
-
-    def __init__(self) -> None:
-        self._delays: dict[Port, dict[str, int]] = {}
+class Fabric(Protocol):
+    """What a lab is, on the kernel or simulated, for those who break it."""
 
     @property
-    @abstractmethod
+    def clos(self) -> Clos:
+        """Its nodes and links."""
+
+    @property
     def ports(self) -> PortControl:
-        """The ports of the fabric."""
+        """Its ports."""
+
+
+LabT = TypeVar("LabT", bound=Fabric)
+
+
+class ActingHands(ABC, Generic[LabT]):
+    """Acts by kind of act; a fabric says how each is done. Everything is no error when it is so already."""
+
+    def __init__(self, lab: LabT) -> None:
+        self._lab = lab
+        self._delays: dict[Port, dict[str, int]] = {}
 
     @abstractmethod
     def refuse_unable(self, kind: Kind) -> None:
@@ -80,22 +91,22 @@ class ActingHands(ABC):
             case Change(_, setting) if setting in _DELAYS:
                 return 0
             case Change(port, setting):
-                return getattr(self.ports.settings(port), setting)
+                return getattr(self._lab.ports.settings(port), setting)
         return None
 
     def watch(self, port: Port) -> None:
         """See Hands."""
-        self.ports.forget_stamps(port)
+        self._lab.ports.forget_stamps(port)
 
     def stamps(self, port: Port) -> PortStamps:
         """See Hands."""
-        return self.ports.stamps(port)
+        return self._lab.ports.stamps(port)
 
     def do(self, act: Act) -> None:
         """See Hands."""
         match act:
             case Down(port):
-                self.ports.take_down(port)
+                self._lab.ports.take_down(port)
             case Change(port, setting, value):
                 self._change(port, setting, value)
             case Blank(node):
@@ -111,7 +122,7 @@ class ActingHands(ABC):
         """See Hands."""
         match act:
             case Down(port):
-                self.ports.bring_up(port)
+                self._lab.ports.bring_up(port)
             case Change(port, setting):
                 self._change(port, setting, found)
             case Blank(node):
@@ -125,7 +136,7 @@ class ActingHands(ABC):
 
     def _change(self, port: Port, setting: str, value: Any) -> None:
         if setting not in _DELAYS:
-            self.ports.change(port, **{setting: value})
+            self._lab.ports.change(port, **{setting: value})
             return
         now = self._delays.setdefault(port, dict.fromkeys(_DELAYS, 0))
         now[setting] = value

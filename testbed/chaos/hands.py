@@ -12,7 +12,7 @@ import signal
 from contextlib import suppress
 
 from testbed.chaos import denylist
-from testbed.chaos.acting import ActingHands, PortControl
+from testbed.chaos.acting import ActingHands
 from testbed.chaos.kinds.kind import Kind
 from testbed.fabric import netem
 from testbed.lab.agents import AgentError
@@ -29,17 +29,8 @@ def refuse_unable(kind: Kind) -> None:
         netem.require(f"the fault {kind.name} delays packets")
 
 
-class LabHands(ActingHands):
+class LabHands(ActingHands[RunningLab]):
     """The hands of one lab; see `injector.Hands`."""
-
-    def __init__(self, lab: RunningLab) -> None:
-        super().__init__()
-        self._lab = lab
-
-    @property
-    def ports(self) -> PortControl:
-        """See ActingHands."""
-        return self._lab.ports
 
     def refuse_unable(self, kind: Kind) -> None:
         """See Hands."""

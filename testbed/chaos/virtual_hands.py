@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.chaos import denylist
-from testbed.chaos.acting import ActingHands, PortControl
+from testbed.chaos.acting import ActingHands
 from testbed.chaos.kinds.kind import Kind
 from testbed.sim.lab import SimLab
 from testbed.topology.clos import Port
@@ -12,17 +12,8 @@ from testbed.topology.errors import InputError
 _PROCESSES = frozenset({"agent-restart"})  # kinds that need some
 
 
-class SimHands(ActingHands):
+class SimHands(ActingHands[SimLab]):
     """The hands of one simulated lab; see `injector.Hands`."""
-
-    def __init__(self, lab: SimLab) -> None:
-        super().__init__()
-        self._lab = lab
-
-    @property
-    def ports(self) -> PortControl:
-        """See ActingHands."""
-        return self._lab.ports
 
     def refuse_unable(self, kind: Kind) -> None:
         """See Hands: there are no processes."""
