@@ -4,7 +4,7 @@ Nobody behind this interface has a socket, a clock or a global source of randomn
 nanoseconds (CLOCK_MONOTONIC on the kernel lab, virtual in the simulator); randomness is a `random.Random` handed in.
 The event loop, the simulator and the tests drive it alike:
 
-    packet arrives            -> nic.receive(port, packet, now)
+    packets arrive            -> nic.receive(port, packet, now), for all that are there
     port may send / may not   -> nic.set_port_ready(port, ready)
     carrier changed           -> nic.set_port_up(port, up, now)
     timer due                 -> nic.handle_timer(now)          (next due: nic.next_timer())

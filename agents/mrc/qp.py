@@ -246,7 +246,8 @@ class MrcQueuePair(QueuePair):
         self._notice_failure(now)
 
     def events(self) -> Iterator[Event]:
-        """See QueuePair."""
+        """See QueuePair. By now all that came in together has been read, so it is told here what is lost."""
+        self._requester.judge()
         events = self._events[:]
         self._events.clear()
         return iter(events)

@@ -76,6 +76,8 @@ class Requester:
         self._unsent: deque[Message] = deque()  # the first may be sent in part
         self._unfinished: deque[Message] = deque()  # not wholly acknowledged
         self._again: deque[Sent] = deque()  # lost, to be sent again
+        self._unjudged: list[tuple[int, int]] = []  # (cumulative ack, first PSN of the bitmap) of reports
+        self._judged_at_ns = 0  # as of when they will be judged by
         self._unasked_bytes = 0
         self._messages = 0
         self._immediates = 0
@@ -127,8 +129,8 @@ class Requester:
         if sack.ecn_echo:
             self._echoed(sack, now)
         if cack + 1 >= una:  # an older report than the last one says nothing about what is missing now
-            for record, cause in self._detector.lost(cack, base):
-                self._lose(record, cause, now, blame=True)
+            self._unjudged.append((cack, base))
+            self._judged_at_ns = now
         while self._unfinished and self._unfinished[0].last_psn < board.una:
             write = self._unfinished.popleft().write
             if write.immediate is not None:
@@ -210,6 +212,17 @@ class Requester:
             in_flight_bytes=self._board.bytes_in_flight,
             now=now,
         )
+
+    def judge(self) -> None:
+        """Find what is lost by the reports that have come.
+
+        Not with each of them: after this agent was late, one that says that a packet has arrived may lie unread behind
+        one from before that, and its lateness is no path's fault.
+        """
+        for cack, base in self._unjudged:
+            for record, cause in self._detector.lost(cack, base):
+                self._lose(record, cause, self._judged_at_ns, blame=True)
+        self._unjudged.clear()
 
     def _echoed(self, sack: Sack, now: int) -> None:
         ev = self._evs.get(sack.ev)
@@ -345,6 +358,7 @@ class Requester:
 
     def handle_timer(self, now: int) -> None:
         """Do what is due."""
+        self.judge()
         for record, blame in self._timer.handle(now):
             self._lose(record, "timeout", now, blame=blame)
         self.failed = self.failed or self._timer.exhausted

@@ -127,8 +127,10 @@ class TestLoss:
         bitmap = sum(1 << psn - 65 for psn in later[:2])
         requester.on_sack(Sack(evs[later[0]], 0, bitmap, sack_offset=65), 6 * US)
         requester.on_sack(Sack(0, 0xFFFFFF, 0, sack_offset=1), 6 * US)
+        requester.judge()
         assert requester._counters.packets_lost == 0
         requester.on_sack(Sack(0, 0, 0, sack_offset=1), 6 * US)
+        requester.judge()
         assert requester._counters.packets_lost > 0
 
     def test_its_ev_is_retired_at_once_and_comes_back_by_probes(self) -> None:
@@ -274,3 +276,26 @@ def test_a_late_wake_up_does_not_time_packets_out() -> None:
         pair.nics[0].handle_timer(pair.now)
         list(pair.nics[0].datagrams_to_send(pair.now))
     assert pair.qps[0].counters.packets_lost == 0
+
+
+def test_a_late_agent_reads_all_its_reports_before_it_takes_a_packet_for_lost() -> None:
+    pair = ScriptedPair()
+    region = pair.nics[1].register_memory(len(CONTENT))
+    slow: list[int] = []  # the path of packet 30: nothing crosses it until 48 us
+
+    def rule(host: int, packet: Packet) -> list[int]:
+        if host == 1:  # host 0 is away, and finds at 60 us what has come since 36
+            arrives = pair.now + ONE_WAY_NS
+            return [60 * US - pair.now if 36 * US < arrives < 60 * US else ONE_WAY_NS]
+        if pair.now == 30 * US:
+            slow.append(path_of(packet.ev))
+        is_slow = 30 * US <= pair.now < 45 * US and path_of(packet.ev) in slow
+        return [48 * US - pair.now if is_slow else ONE_WAY_NS]
+
+    pair.rule = rule
+    for number in range(len(CONTENT) // PACKET):
+        pair.post(CONTENT[number * PACKET :][:PACKET], region, offset=number * PACKET)
+        pair.run(US)
+    pair.run()
+    assert bytes(region.buffer) == CONTENT and slow
+    assert not pair.of_kind(EvChanged)
