@@ -11,7 +11,7 @@ from testbed.topology.errors import MissingError
 
 _PAGE = software.modules_for(software.PAGE_MODULES)
 _EXTRAS = software.modules_for(software.OPTIONAL_MODULES, "degraded")
-_TESTS = software.packages_for("test")
+_TESTS = (software.packages_for("test"), software.modules_for(software.TEST_MODULES))
 _SPEED = software.packages_for("speed", "degraded")
 
 _LAB: tuple[Look, ...] = (software.root, system.kernel, software.modules, software.programs, system.features)
@@ -35,7 +35,7 @@ NEEDS: dict[str, tuple[Look, ...]] = {
     "web": (software.root, _PAGE),
     "replay": (_PAGE,),  # `web RUN_DIR`
     "play": (software.ansible,),
-    "test": (*_TRAFFIC, _PAGE, software.ansible, _TESTS),
+    "test": (*_TRAFFIC, _PAGE, software.ansible, *_TESTS),
 }
 
 

@@ -20,6 +20,7 @@ REQUIRED_MODULES = ("click", "jinja2", "mininet", "pydantic", "rich", "yaml")
 # Module -> what it is for; the extra of the project that brings it.
 OPTIONAL_MODULES = {"isal": ("fast checksums", "fast"), "matplotlib": ("figures in reports", "report")}
 PAGE_MODULES = {"starlette": ("the live page", "web"), "uvicorn": ("the live page", "web")}
+TEST_MODULES = dict.fromkeys(("pytest", "hypothesis", "scapy", "pyroute2", "selenium"), ("the tests", "test"))
 PLAY_MODULES = {"ansible_runner": ("runs the playbooks", "play"), "ansible": ("the playbooks", "play")}
 
 
@@ -106,6 +107,7 @@ def compiled_agents() -> Iterator[Row]:
 
 
 def _pip(what: str) -> str:
-    """The checkout's packages are in one list, and its venv has all of them."""
-    source = f"-r {root_folder / 'requirements.lock'}" if (root_folder := checkout()) else f"--upgrade {what}"
+    """The checkout's packages are in one list, and those that only its tests need in another."""
+    locked = "requirements-test.lock" if "[test]" in what else "requirements.lock"
+    source = f"-r {root_folder / locked}" if (root_folder := checkout()) else f"--upgrade {what}"
     return f"{sys.executable} -m pip install {source}"

@@ -23,7 +23,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def checkout(tmp_path: Path) -> Path:
     root = tmp_path / "check out"
     (root / ".venv" / "bin").mkdir(parents=True)
-    for name in ("agents", "testbed", "topologies", "scenarios", "pyproject.toml", "requirements.lock"):
+    for name in ("agents", "testbed", "topologies", "scenarios", "pyproject.toml", "requirements.lock",
+                 "requirements-test.lock"):  # fmt: skip
         (root / name).symlink_to(ROOT / name)
     (root / "mrclab").write_bytes((ROOT / "mrclab").read_bytes())
     (root / "mrclab").chmod(0o755)
@@ -95,6 +96,16 @@ def test_another_user_needs_no_root_where_nothing_is_made(checkout: Path, tmp_pa
     answer = run(*NOBODY, checkout / "mrclab", *verb, cwd=tmp_path, path=with_sudo(tmp_path))
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout and not answer.stdout.startswith("sudo")
+
+
+def test_only_the_verb_test_installs_what_only_tests_need(checkout: Path, tmp_path: Path) -> None:
+    python, calls = checkout / ".venv" / "bin" / "python", tmp_path / "calls"
+    python.write_text(f'#!/bin/sh\necho "$@" >>"{calls}"\n')
+    for verb in ("validate", "test", "test"):
+        run("env", "MRCLAB_PURE=1", checkout / "mrclab", verb, cwd=tmp_path)
+    said = [call.removeprefix("-m testbed.cli ") for call in calls.read_text().splitlines()]
+    assert said[0] == "validate" and said[2:] == ["test", "test"]
+    assert said[1].endswith(f"-r {checkout}/requirements-test.lock")
 
 
 def test_the_agents_are_compiled_once_for_each_state_of_their_source(checkout: Path, tmp_path: Path) -> None:
