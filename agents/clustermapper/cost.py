@@ -34,8 +34,8 @@ MOST_OF_THE_CPU = 0.05
 # An agent's CPU for a probe, there and back, and for a beat, in which it is woken up to send one on each plane: above
 # the most that `mrclab health --cost` measured with two, four and eight planes on the machine that these defaults were
 # made on.
-CPU_NS_PER_PROBE = 70_000
-CPU_NS_PER_BEAT = 360_000
+CPU_NS_PER_PROBE = 50_000
+CPU_NS_PER_BEAT = 500_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

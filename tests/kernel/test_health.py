@@ -197,7 +197,7 @@ def test_each_link_and_switch_of_demo(whole: Probed, case: str, plane: int) -> N
     """All are found, and nothing else is accused; on a busy machine, few may take longer than they should."""
     clos = whole.lab.clos
     mine = [element for element in elements(clos) if f"p{plane}t" in element]
-    took = {element: find(whole, element, case, patience=2) for element in mine}
+    took = {element: find(whole, element, case, patience=4) for element in mine}
     late = {name: spent for name, spent in took.items() if spent > within_intervals(clos, name, case)}
     spent = sorted(took.values())
     told = f"{case}, plane {plane}: {len(spent)} elements, intervals: median {spent[len(spent) // 2]:.1f}"

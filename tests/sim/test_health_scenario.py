@@ -25,6 +25,14 @@ def test_losses_end_when_the_host_may_act_and_only_then(act_at: str, passes: boo
         assert "h1 has denied plane 2" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.full
+def test_with_the_policy_a_job_has_what_it_has_with_the_link_cut_and_without_it_less(tmp_path: Path) -> None:
+    result = simulate(load_scenario("nic-link-job"), load_lab("demo"), tmp_path, report=False)
+    observed, acted, cut = (fault["goodput_bps"] for fault in result.summary["faults"])
+    assert result.verdict == "pass"
+    assert observed < 0.85 * cut and acted > 0.88 * cut, "until the plane is denied there is less"
+
+
 @pytest.mark.parametrize(
     ("override", "lab", "complaint"),
     [
