@@ -6,7 +6,6 @@ The event loop delivers NIC events and time; `operations` does what the control 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from agents.memory import Region
@@ -22,16 +21,17 @@ from agents.workloads.base import Workload
 
 ProbeResult = dict[str, Any]
 _PROGRAM_CQ_ENTRIES = 1 << 16
-_OF_WORKLOADS = (SendCompleted, ImmediateReceived)  # a tuple: asked for with every message
 
 
-@dataclass(slots=True)
 class Connection:
     """A queue pair, the region that its peer may write to, and the workloads on it."""
 
-    qp: QueuePair
-    region: Region
-    workloads: dict[int, Workload] = field(default_factory=dict)
+    __slots__ = ("qp", "region", "workloads")
+
+    def __init__(self, qp: QueuePair, region: Region) -> None:
+        self.qp = qp
+        self.region = region
+        self.workloads: dict[int, Workload] = {}
 
 
 class _ProbeRound:
@@ -102,7 +102,7 @@ class Agent:
         """Take an event of the NIC: the workloads' own go to them, the rest is kept for whoever collects it."""
         if self._program is not None:
             self._program.device.on_event(event)
-        if isinstance(event, _OF_WORKLOADS):
+        if isinstance(event, (SendCompleted, ImmediateReceived)):
             self._tell_workloads(event, now)
         elif isinstance(event, ProbeAnswered):
             self._probe_answered(event)

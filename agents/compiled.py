@@ -16,7 +16,10 @@ from pathlib import Path
 
 # What is compiled: these packages, and these modules of `agents`.
 PACKAGES = ("wire", "mrc", "roce", "clustermapper", "workloads", "rawio")
-MODULES = ("message.py", "transport.py", "memory.py", "nic.py", "nic_config.py", "planes.py")
+MODULES = (
+    "agent.py", "memory.py", "message.py", "nic.py", "nic_config.py", "peers.py", "planes.py", "telemetry.py",
+    "transport.py", "verbs.py",
+)  # fmt: skip
 # In these packages, but left as they are: what is all ctypes, or waits for people.
 LEFT = ("rawio/libc.py", "rawio/carrier.py", "rawio/capture_filter.py", "rawio/control.py")
 PURE_VARIABLE = "MRCLAB_PURE"

@@ -23,12 +23,12 @@ from agents.mrc.peer import Peer
 from agents.mrc.profile import EvProfile
 from agents.mrc.qp import MrcQueuePair
 from agents.nic_config import NicConfig
+from agents.peers import Peers
 from agents.planes import Planes
 from agents.roce.config import RoceConfig
 from agents.roce.qp import RoceQueuePair
 from agents.transport import Datagram, Event, QueuePair
-from agents.wire import address, ev, psn
-from agents.wire.frame import PathTemplate
+from agents.wire import address, psn
 from agents.wire.headers import ENDPOINT_QP
 from agents.wire.packet import WireError, parse
 
@@ -51,7 +51,7 @@ class Nic:
         self._address = address.host_address(config.host)
         self._all_ports = (1 << config.planes) - 1
         self._ports_ready = self._all_ports
-        self._peers: dict[int, Peer] = {}
+        self._peers = Peers(config, rng, self._defaults.initial_rtt_ns)
         self._peer_of: dict[int, Peer] = {}  # by queue pair
         self._endpoint = Endpoint(
             planes=config.planes, rng=rng, update_interval_ns=self._defaults.port_update_interval_ns
@@ -136,7 +136,7 @@ class Nic:
         """
         if peer_host == self.config.host:
             raise ValueError(f"host {peer_host} is this host; a queue pair needs another one")
-        peer = self._peer(peer_host)
+        peer = self._peers.get(peer_host)
         queue_pair: QueuePair
         number = self.reserve_qpn() if qpn is None else qpn
         if transport == "mrc" and not isinstance(options, RoceConfig):
@@ -164,7 +164,7 @@ class Nic:
 
     def create_ev_profile(self, profile_id: int) -> EvProfile:
         """A profile in INIT for the paths that leave this NIC's rack."""
-        return EvProfile(profile_id, self.config.planes, self._uplinks(self.config.t1s_per_plane), self._rng)
+        return EvProfile(profile_id, self.config.planes, self._peers.uplinks(self.config.t1s_per_plane), self._rng)
 
     def create_cc_profile(self, profile_id: int) -> CcProfile:
         """A congestion control profile in INIT."""
@@ -228,7 +228,7 @@ class Nic:
                 self.errors["self-probe"] += 1
             return
         queue_pair = self.queue_pairs.get(packet.dest_qp)
-        peer = self._peer_of[packet.dest_qp] if queue_pair is not None else self._peer_at(packet.src)
+        peer = self._peer_of[packet.dest_qp] if queue_pair is not None else self._peers.at(packet.src)
         if peer is None or peer.address != packet.src:
             self.errors["stranger"] += 1
         elif path_of(packet.ev) not in peer.paths[port]:
@@ -259,7 +259,7 @@ class Nic:
 
     def _use_planes(self, now: int) -> None:
         """A plane that the denylist policy has denied is as good as down, here and for the peers."""
-        peers = [peer for peer in self._peers.values() if peer.queue_pairs]
+        peers = [peer for peer in self._peers if peer.queue_pairs]
         self._planes.decide([self._all_ports & ~peer.ports_down for peer in peers], now)
         for port, up in self._planes.changes():
             for queue_pair in self.queue_pairs.values():
@@ -343,60 +343,7 @@ class Nic:
 
         Raises ValueError for a host or an EV that is not there.
         """
-        peer = self._peer(peer_host)
+        peer = self._peers.get(peer_host)
         if not peer.knows(ev):
             raise ValueError(f"EV {ev:#010x} names no path to host {peer_host}")
         return self._endpoint.probe_for_user(peer, ev, now)
-
-    # Peers and paths
-
-    def _peer(self, host: int) -> Peer:
-        peer = self._peers.get(host)
-        if peer is None:
-            config = self.config
-            if not 0 <= host < config.hosts:
-                raise ValueError(f"host {host} is not one of 0..{config.hosts - 1}")
-            peer = self._peers[host] = Peer(
-                host,
-                address.host_address(host),
-                planes=config.planes,
-                uplinks=self._uplinks(1 if self._same_t0(host) else config.t1s_per_plane),
-                make_template=lambda value: self._template(host, value),
-                rng=self._rng,
-                hold_ns=self._defaults.initial_rtt_ns,
-            )
-        return peer
-
-    def _uplinks(self, paths: int) -> int:
-        """Different EVs per plane: one for each path; where the fabric hashes, and EVs are entropy, all there are."""
-        return paths if self.config.source_routed else address.MAX_T1_PER_PLANE
-
-    def _peer_at(self, source: bytes) -> Peer | None:
-        host = address.host_number(source)
-        return None if host is None or host >= self.config.hosts else self._peer(host)
-
-    def _same_t0(self, host: int) -> bool:
-        return host // self.config.hosts_per_t0 == self.config.host // self.config.hosts_per_t0
-
-    def _template(self, host: int, value: int) -> PathTemplate:
-        config = self.config
-        usids = self._usids(host, value) if config.source_routed else None
-        return PathTemplate(
-            src=self._address,
-            dst=address.host_address(host),
-            usids=usids,
-            ev=value,
-            block=config.block,
-            udp_port=config.udp_port,
-        )
-
-    def _usids(self, host: int, value: int) -> tuple[int, ...]:
-        config = self.config
-        t1 = None if self._same_t0(host) else ev.uplink_of(value)
-        return address.path_usids(
-            ev.plane_of(value),
-            config.host // config.hosts_per_t0,
-            t1,
-            host // config.hosts_per_t0,
-            host % config.hosts_per_t0,
-        )

@@ -51,30 +51,38 @@ class QpStateError(Exception):
     """The queue pair is not in a state for this: not connected yet, or failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Event:
-    """What a queue pair reports upwards; `now_ns` is when it knew."""
+    """What a queue pair reports upwards; `now_ns` is when it knew. Nobody changes one."""
 
     qpn: int
     now_ns: int
 
 
-@dataclass(frozen=True, slots=True)
 class SendCompleted(Event):
-    """A posted WRITE is acknowledged as a whole: its memory may be used again."""
+    """A posted WRITE is acknowledged as a whole: its memory may be used again. (A plain class: one a message.)"""
 
-    wr_id: int
+    __slots__ = ("wr_id",)
+
+    def __init__(self, qpn: int, now_ns: int, wr_id: int) -> None:
+        self.qpn = qpn
+        self.now_ns = now_ns
+        self.wr_id = wr_id
 
 
-@dataclass(frozen=True, slots=True)
 class ImmediateReceived(Event):
-    """A WRITE_WITH_IMM has wholly arrived; these come in the order in which they were sent."""
+    """A WRITE_WITH_IMM has wholly arrived; these come in the order in which they were sent. (As plain as the other.)"""
 
-    immediate: int
-    byte_count: int
+    __slots__ = ("byte_count", "immediate")
+
+    def __init__(self, qpn: int, now_ns: int, immediate: int, byte_count: int) -> None:
+        self.qpn = qpn
+        self.now_ns = now_ns
+        self.immediate = immediate
+        self.byte_count = byte_count
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PacketLost(Event):
     """A packet is taken for lost and will go again on another EV."""
 
@@ -84,7 +92,7 @@ class PacketLost(Event):
     cause: str  # "overdue", "overtaken", "port-down", "timeout", "refused"; of RoCE: "out-of-sequence", "timeout"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EvChanged(Event):
     """An EV came into use or went out of it (names of the states as in `mrc_ctl.h`).
 
@@ -97,7 +105,7 @@ class EvChanged(Event):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QpFailed(Event):
     """The queue pair is in error and will send nothing more; `refused`: the peer would not let it write there."""
 
@@ -105,7 +113,7 @@ class QpFailed(Event):
     refused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PortChanged(Event):
     """A plane was given up or taken back because a NIC port changed at one end."""
 
@@ -114,7 +122,7 @@ class PortChanged(Event):
     end: str  # "own" or "peer"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PlaneDecided(Event):
     """Clustermapper's policy `denied` a plane of the NIC, `allowed` it again, or `kept` the last; with evidence."""
 
@@ -125,7 +133,7 @@ class PlaneDecided(Event):
     lost: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProbeAnswered(Event):
     """An EV probe that the NIC's user asked for came back; the qpn is that of the endpoint operations."""
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, IntFlag
 from typing import Any, NamedTuple
 
@@ -86,14 +85,16 @@ class VerbsError(ValueError):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
 class MemoryRegion:
     """Registered memory; with REMOTE_WRITE the far end may write to `address`.. under `rkey`."""
 
-    buffer: memoryview
-    address: int
-    rkey: int
-    access: Access
+    __slots__ = ("access", "address", "buffer", "rkey")
+
+    def __init__(self, buffer: memoryview, address: int, rkey: int, access: Access) -> None:
+        self.buffer = buffer
+        self.address = address
+        self.rkey = rkey
+        self.access = access
 
 
 class CompletionQueue:

@@ -11,6 +11,7 @@ has arrived since it was last reported, and, in every fourth report at the lates
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 BLOCK = 64
 _BLOCK_MASK = (1 << BLOCK) - 1
@@ -23,6 +24,12 @@ class Arrival(Enum):
     NEW = "new"
     DUPLICATE = "duplicate"
     OUTSIDE = "outside the window"
+
+
+# Names of the module are found quicker than members, and these are asked for with every packet.
+NEW: Final = Arrival.NEW
+DUPLICATE: Final = Arrival.DUPLICATE
+OUTSIDE: Final = Arrival.OUTSIDE
 
 
 class Arrivals:
@@ -42,13 +49,13 @@ class Arrivals:
         """A packet is here: what is it? New ones are marked, and move cack when they fill its hole."""
         index = psn - self.cack - 1
         if index < 0:
-            return Arrival.DUPLICATE
+            return DUPLICATE
         if index >= self._mpr:
-            return Arrival.OUTSIDE
+            return OUTSIDE
         bit = 1 << index
         bits = self._bits
         if bits & bit:
-            return Arrival.DUPLICATE
+            return DUPLICATE
         bits |= bit
         self._fresh |= bit
         if bits & 1:
@@ -57,7 +64,7 @@ class Arrivals:
             bits >>= run
             self._fresh >>= run
         self._bits = bits
-        return Arrival.NEW
+        return NEW
 
     def set_mpr(self, mpr: int) -> None:
         """Track so many from now on; what has arrived beyond stays."""
@@ -67,10 +74,10 @@ class Arrivals:
         """What `take` would say."""
         index = psn - self.cack - 1
         if index < 0:
-            return Arrival.DUPLICATE
+            return DUPLICATE
         if index >= self._mpr:
-            return Arrival.OUTSIDE
-        return Arrival.DUPLICATE if self._bits >> index & 1 else Arrival.NEW
+            return OUTSIDE
+        return DUPLICATE if self._bits >> index & 1 else NEW
 
     def count_beyond(self) -> int:
         """Packets that have arrived beyond cack."""

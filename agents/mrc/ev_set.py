@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agents.mrc.config import MAX_EVS
 from agents.mrc.ev_state import USABLE, Cause, State, after
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from agents.mrc.scoreboard import Sent
     from agents.wire.frame import PathTemplate
 
-GOOD, SKIP = State.GOOD, State.SKIP  # asked for with every packet
+GOOD: Final = State.GOOD  # asked for with every packet
+SKIP: Final = State.SKIP
 _PATH_SHIFT = 21  # plane and uplink are the top 11 bits of an EV
 
 ChangeHandler = Callable[["Ev", State, State, Cause, int], None]  # EV, old, new, why, now

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from agents.message import Message
 from agents.mrc import congestion
@@ -22,9 +23,9 @@ from agents.transport import Datagram, Event, PacketLost, QpCounters, SendComple
 from agents.wire import dscp, frame, psn
 from agents.wire.headers import EcnEcho, Nack, NackReason, Opcode, ReliabilityProbe, Sack
 
-_U16 = 0xFFFF
+_U16: Final = 0xFFFF
 _M_CAUSE = {EcnEcho.SKIP_ONCE: Cause.MARKED, EcnEcho.ALWAYS_SKIP: Cause.ALWAYS_SKIP}
-_REPORTS_PER_WINDOW = 8  # at least, as far as packets allow
+_REPORTS_PER_WINDOW: Final = 8  # at least, as far as packets allow
 _TRIMMED = {NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP}
 # The responder could not take the packet, which is no path's fault: it goes again.
 _NOT_TAKEN = {

@@ -17,17 +17,19 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
+from typing import Final
 
 from agents.memory import AccessError, MemoryTable
-from agents.mrc.arrivals import Arrival, Arrivals
+from agents.mrc.arrivals import DUPLICATE, NEW, OUTSIDE, Arrivals
 from agents.mrc.config import MrcConfig
 from agents.transport import Event, ImmediateReceived, QpCounters
 from agents.wire import dscp, psn
 from agents.wire.headers import EcnEcho, Nack, NackReason, ReliabilityProbe, Sack
 from agents.wire.packet import Packet, Write
 
-_U15, _U16 = 0x7FFF, 0xFFFF
-_UNIT_BITS = 8  # rcvd_bytes counts 256 bytes
+_U15: Final = 0x7FFF
+_U16: Final = 0xFFFF
+_UNIT_BITS: Final = 8  # rcvd_bytes counts 256 bytes
 _TRIMMED = {dscp.TRIMMED: NackReason.TRIMMED, dscp.TRIMMED_LASTHOP: NackReason.TRIMMED_LASTHOP}
 
 
@@ -96,7 +98,7 @@ class Responder:
             self._refuse("access", NackReason.UNEXP_EVENT, packet, body)
             return
         before = arrivals.cack
-        if body.immediate is not None and arrivals.what(number) is Arrival.NEW:
+        if body.immediate is not None and arrivals.what(number) is NEW:
             refusal = self._cannot_stash(body.rqmsn)
             if refusal is not None:
                 if refusal is NackReason.UNEXP_EVENT:
@@ -104,13 +106,13 @@ class Responder:
                 self._refuse("immediate", refusal, packet, body)
                 return
         arrival = arrivals.take(number)
-        if arrival is Arrival.OUTSIDE:
+        if arrival is OUTSIDE:
             self._refuse("window", NackReason.PSN_OOR_WINDOW, packet, body)
             return
         due = packet.ack_request or packet.retransmission
         if packet.ecn == dscp.CE:
             self._mark(number, packet, body.tx_timestamp or 0)
-        if arrival is Arrival.NEW:
+        if arrival is NEW:
             buffer[offset : offset + size] = payload
             counters = self._counters
             counters.packets_received += 1
@@ -145,14 +147,14 @@ class Responder:
         while (following := self._stash.get(self._rqmsn + 1 & _U16)) is not None and following[0] <= cack:
             self._rqmsn = self._rqmsn + 1 & _U16
             del self._stash[self._rqmsn]
-            self._emit(ImmediateReceived(self._qpn, now, *following[1:]))
+            self._emit(ImmediateReceived(self._qpn, now, following[1], following[2]))
 
     def _on_trimmed(self, number: int, packet: Packet, body: Write) -> None:
         arrival = self._arrivals.what(number)
-        if arrival is Arrival.DUPLICATE:
+        if arrival is DUPLICATE:
             self._trigger = number, packet.ev, body.tx_timestamp or 0
             self.due = True
-        elif arrival is Arrival.OUTSIDE:
+        elif arrival is OUTSIDE:
             self._refuse("window", NackReason.PSN_OOR_WINDOW, packet, body)
         else:
             self._refuse("trimmed", _TRIMMED[packet.dscp], packet, body)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum
+from typing import Final
 
 from agents.message import Message
 from agents.mrc.ev_set import Ev
@@ -23,7 +24,13 @@ class Fate(Enum):
     ARRIVED = "arrived"
 
 
-FLYING, LOST, ARRIVED = Fate  # a name of the module is found quicker than a member, and these are asked for often
+# Names of the module are found quicker than members, and these are asked for often.
+FLYING: Final = Fate.FLYING
+LOST: Final = Fate.LOST
+ARRIVED: Final = Fate.ARRIVED
+
+_WORD_BITS: Final = 62  # what compiled code calculates with as it is
+_WORD_MASK: Final = (1 << _WORD_BITS) - 1
 
 
 class Sent:
@@ -107,13 +114,17 @@ class Scoreboard:
         arrived &= self._unacked
         self._unacked ^= arrived
         records = []
-        while arrived:
-            lowest = arrived & -arrived
-            arrived ^= lowest
-            record = self._latest.pop(una + lowest.bit_length() - 1)
-            if record.fate is FLYING:
-                self.bytes_in_flight -= record.size
-            records.append(record)
+        while arrived:  # a machine word at a time
+            word = arrived & _WORD_MASK
+            while word:
+                lowest = word & -word
+                word ^= lowest
+                record = self._latest.pop(una + lowest.bit_length() - 1)
+                if record.fate is FLYING:
+                    self.bytes_in_flight -= record.size
+                records.append(record)
+            arrived >>= _WORD_BITS
+            una += _WORD_BITS
         if advance > 0:
             self.una += advance
             self._unacked >>= advance

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from agents.rawio import capture_filter
 from agents.rawio.libc import Inbox
@@ -71,7 +72,7 @@ class Sent(Enum):
     LOST = "lost"  # the port is down or gone: as if lost on the wire
 
 
-SENT = Sent.YES  # asked for with every packet: a name of the module is found quicker than a member
+SENT: Final = Sent.YES  # asked for with every packet: a name of the module is found quicker than a member
 
 
 @dataclass(slots=True)

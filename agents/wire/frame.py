@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Final
 
 from agents.wire import address, ev, headers, icrc
 from agents.wire.dscp import CONTROL, traffic_class
@@ -23,7 +24,8 @@ _IPV6 = struct.Struct("!IHBB16s16s")
 _UDP = struct.Struct("!HHHH")
 # BTH and all that follows up to the payload, by (with TSETH, with ImmDt)
 _WRITE = {kind: struct.Struct("!BBHII" + layout.format[1:]) for kind, layout in headers.WRITE_HEADERS.items()}
-_STAMPED_WRITE = _WRITE[True, False]
+_STAMPED_WRITE: Final = _WRITE[True, False]
+_STAMPED_WRITE_IMM: Final = _WRITE[True, True]
 # The same of plain RoCE, by (with RETH, with ImmDt)
 _RC_WRITE = {kind: struct.Struct("!BBHII" + layout.format[1:]) for kind, layout in headers.RC_WRITE_HEADERS.items()}
 
@@ -32,7 +34,7 @@ _RESERVED_ONES = 0xFF << 24
 _RESERVED_AT = 4
 _ZERO = b"\0"
 _BECN = bytes([headers.BTH_BECN])
-_PAD = (b"", b"\0", b"\0\0", b"\0\0\0")
+_PAD: Final = (b"", b"\0", b"\0\0", b"\0\0\0")
 
 _MAX_CACHED_SIZES = 64
 
@@ -131,10 +133,14 @@ def write(
             opcode, bth_flags, pkey, dest_qp, psn_word, rqmsn, msn, tx_timestamp, headers.TSETH_FTYPE,
             address, rkey, length,
         )  # fmt: skip
+    elif tx_timestamp is not None:
+        packed = _STAMPED_WRITE_IMM.pack(
+            opcode, bth_flags, pkey, dest_qp, psn_word, rqmsn, msn, tx_timestamp, headers.TSETH_FTYPE,
+            address, rkey, length, immediate,
+        )  # fmt: skip
     else:
-        timestamp = () if tx_timestamp is None else (tx_timestamp, headers.TSETH_FTYPE)
-        packed = _WRITE[tx_timestamp is not None, immediate is not None].pack(
-            opcode, bth_flags, pkey, dest_qp, psn_word, rqmsn, msn, *timestamp, address, rkey, length,
+        packed = _WRITE[False, immediate is not None].pack(
+            opcode, bth_flags, pkey, dest_qp, psn_word, rqmsn, msn, address, rkey, length,
             *(() if immediate is None else (immediate,)),
         )  # fmt: skip
     return _sealed(path, dscp, packed, payload, pad)

@@ -45,18 +45,18 @@ class Opcode(IntEnum):
     CNP = 0x81
 
 
-WRITE_OPCODES = frozenset(range(Opcode.WRITE_FIRST, Opcode.WRITE_ONLY_IMM + 1))
-IMMEDIATE_OPCODES = frozenset({Opcode.WRITE_LAST_IMM, Opcode.WRITE_ONLY_IMM})
-RC_WRITE_OPCODES = frozenset(range(Opcode.RC_WRITE_FIRST, Opcode.RC_WRITE_ONLY_IMM + 1))
-RC_FIRST_OPCODES = frozenset({Opcode.RC_WRITE_FIRST, Opcode.RC_WRITE_ONLY, Opcode.RC_WRITE_ONLY_IMM})
-RC_LAST_OPCODES = frozenset(
+WRITE_OPCODES: Final = frozenset(range(Opcode.WRITE_FIRST, Opcode.WRITE_ONLY_IMM + 1))
+IMMEDIATE_OPCODES: Final = frozenset({Opcode.WRITE_LAST_IMM, Opcode.WRITE_ONLY_IMM})
+RC_WRITE_OPCODES: Final = frozenset(range(Opcode.RC_WRITE_FIRST, Opcode.RC_WRITE_ONLY_IMM + 1))
+RC_FIRST_OPCODES: Final = frozenset({Opcode.RC_WRITE_FIRST, Opcode.RC_WRITE_ONLY, Opcode.RC_WRITE_ONLY_IMM})
+RC_LAST_OPCODES: Final = frozenset(
     {Opcode.RC_WRITE_LAST, Opcode.RC_WRITE_LAST_IMM, Opcode.RC_WRITE_ONLY, Opcode.RC_WRITE_ONLY_IMM}
 )
-RC_IMMEDIATE_OPCODES = frozenset({Opcode.RC_WRITE_LAST_IMM, Opcode.RC_WRITE_ONLY_IMM})
+RC_IMMEDIATE_OPCODES: Final = frozenset({Opcode.RC_WRITE_LAST_IMM, Opcode.RC_WRITE_ONLY_IMM})
 _RC_MASK: Final = 0x3F
 
 # (first packet of its message, last packet, with immediate): only a last packet carries the immediate.
-_WRITE_OPCODE: dict[tuple[bool, bool, bool], int] = {
+_WRITE_OPCODE: Final[dict[tuple[bool, bool, bool], int]] = {
     (True, False, False): Opcode.WRITE_FIRST,
     (True, False, True): Opcode.WRITE_FIRST,
     (False, False, False): Opcode.WRITE_MIDDLE,
@@ -91,25 +91,24 @@ BTH_TIMESTAMP: Final = 1 << 28  # a TSETH follows the METH
 DEFAULT_PKEY: Final = 0xFFFF
 LOW_24_BITS: Final = 0xFFFFFF
 
-# METH: RQMSN 16 (counts writes with immediate) | MSN 16
-METH = struct.Struct("!HH")
-# TSETH: tx timestamp 16 | tsr 1, reserved 11, ftype 4
-TSETH = struct.Struct("!HH")
-TSETH_FTYPE_MASK, TSETH_FTYPE = 0xF, 1
+METH = struct.Struct("!HH")  # RQMSN 16 (counts writes with immediate) | MSN 16
+TSETH = struct.Struct("!HH")  # tx timestamp 16 | tsr 1, reserved 11, ftype 4
+TSETH_FTYPE_MASK: Final = 0xF
+TSETH_FTYPE: Final = 1
 TIMESTAMP_TICK_NS: Final = 128  # times the time dilation on the kernel lab
 # RETH: virtual address 64 (of this packet's payload) | rkey 32 | length 32 (of the whole message)
 RETH = struct.Struct("!QII")
 IMMDT = struct.Struct("!I")
 
 # METH .. ImmDt in one go, by (with TSETH, with ImmDt)
-WRITE_HEADERS: dict[tuple[bool, bool], struct.Struct] = {
+WRITE_HEADERS: Final[dict[tuple[bool, bool], struct.Struct]] = {
     (False, False): struct.Struct("!HHQII"),
     (False, True): struct.Struct("!HHQIII"),
     (True, False): struct.Struct("!HHHHQII"),
     (True, True): struct.Struct("!HHHHQIII"),
 }
 # The same of plain RoCE, by (with RETH, with ImmDt)
-RC_WRITE_HEADERS: dict[tuple[bool, bool], struct.Struct] = {
+RC_WRITE_HEADERS: Final[dict[tuple[bool, bool], struct.Struct]] = {
     (False, False): struct.Struct("!"),
     (False, True): IMMDT,
     (True, False): RETH,
@@ -156,34 +155,62 @@ _MPR_SHIFT: Final = 7  # MPR counts in 128 PSNs
 _S16_SIGN, _U16_MASK = 0x8000, 0xFFFF
 
 
-def _signed16(value: int) -> int:
-    return (value ^ _S16_SIGN) - _S16_SIGN
-
-
-@dataclass(slots=True)
 class Sack:
-    """SETH + CC_STATE, 36 bytes: which packets have arrived, as seen from the packet that triggered it."""
+    """SETH + CC_STATE, 36 bytes: which packets have arrived, as seen from the packet that triggered it.
 
-    ev: int  # echo of the EV of the packet that triggered this SACK
-    cack: int  # cumulative acknowledgement: this PSN and all before it have arrived
-    bitmap: int = 0  # bit i: PSN cack + sack_offset + i has arrived
-    sack_offset: int = 0  # signed 16
-    ack_psn_offset: int = 0  # signed 16: the PSN that triggered this SACK, from cack; not in a probe reply
-    probe_id: int | None = None  # the reliability probe that this SACK answers
-    ecn_echo: int = EcnEcho.NONE
-    ports_down: int = 0  # bit p: plane p is down at the sender of this SACK (byte 12; this project's)
-    spdcid: int = 0
-    dpdcid: int = 0
-    cc_type: int = 0  # 0 = NSCC
-    cc_flags: int = 0
-    mpr: int = 0  # PSNs that the receiver can track, a multiple of 128 up to 32640; 0 = not dynamic
-    tx_timestamp: int = 0  # echo of TSETH, in ticks
-    ooo_count: int = 0  # packets that arrived beyond cack
-    restore_cwnd: bool = False
-    rcv_cwnd_pen: int = 0  # cwnd shrinks by this / 128
-    rcvd_bytes_256: int = 0  # bytes received, in units of 256
+    A plain class: nearly every turn of an agent makes one. Equal are those of equal bytes.
+    """
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("!HHIHHIBBhQHHI")
+
+    __slots__ = (
+        "ack_psn_offset", "bitmap", "cack", "cc_flags", "cc_type", "dpdcid", "ecn_echo", "ev", "mpr", "ooo_count",
+        "ports_down", "probe_id", "rcv_cwnd_pen", "rcvd_bytes_256", "restore_cwnd", "sack_offset", "spdcid",
+        "tx_timestamp",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        ev: int,
+        cack: int,
+        bitmap: int = 0,
+        sack_offset: int = 0,
+        ack_psn_offset: int = 0,
+        probe_id: int | None = None,
+        ecn_echo: int = 0,
+        ports_down: int = 0,
+        spdcid: int = 0,
+        dpdcid: int = 0,
+        cc_type: int = 0,
+        cc_flags: int = 0,
+        mpr: int = 0,
+        tx_timestamp: int = 0,
+        ooo_count: int = 0,
+        restore_cwnd: bool = False,
+        rcv_cwnd_pen: int = 0,
+        rcvd_bytes_256: int = 0,
+    ) -> None:
+        self.ev = ev  # echo of the EV of the packet that triggered this SACK
+        self.cack = cack  # cumulative acknowledgement: this PSN and all before it have arrived
+        self.bitmap = bitmap  # bit i: PSN cack + sack_offset + i has arrived
+        self.sack_offset = sack_offset  # signed 16
+        self.ack_psn_offset = ack_psn_offset  # signed 16: the PSN that triggered this SACK, from cack; not in a reply
+        self.probe_id = probe_id  # the reliability probe that this SACK answers
+        self.ecn_echo = ecn_echo  # EcnEcho
+        self.ports_down = ports_down  # bit p: plane p is down at the sender of this SACK (byte 12; this project's)
+        self.spdcid = spdcid
+        self.dpdcid = dpdcid
+        self.cc_type = cc_type  # 0 = NSCC
+        self.cc_flags = cc_flags
+        self.mpr = mpr  # PSNs that the receiver can track, a multiple of 128 up to 32640; 0 = not dynamic
+        self.tx_timestamp = tx_timestamp  # echo of TSETH, in ticks
+        self.ooo_count = ooo_count  # packets that arrived beyond cack
+        self.restore_cwnd = restore_cwnd
+        self.rcv_cwnd_pen = rcv_cwnd_pen  # cwnd shrinks by this / 128
+        self.rcvd_bytes_256 = rcvd_bytes_256  # bytes received, in units of 256
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sack) and self.pack() == other.pack()
 
     def pack(self) -> bytes:
         """The 36 bytes. Raises struct.error when a number does not fit."""
@@ -207,16 +234,20 @@ class Sack:
     @classmethod
     def unpack(cls, data: Buffer, offset: int) -> Sack:
         """The SACK at `offset`, where 36 bytes have to be."""
+        flags: int
+        psn_or_probe: int
+        ports_cack: int
+        penalty: int
         flags, psn_or_probe, ev, spdcid, dpdcid, ports_cack, cc, mpr, sack_offset, bitmap, ts, ooo, penalty = (
             cls.LAYOUT.unpack_from(data, offset)
         )
         is_reply = flags & _PROBE_REPLY
-        return cls(
+        return Sack(
             ev,
             ports_cack & LOW_24_BITS,
             bitmap,
             sack_offset,
-            0 if is_reply else _signed16(psn_or_probe),
+            0 if is_reply else (psn_or_probe ^ _S16_SIGN) - _S16_SIGN,
             psn_or_probe if is_reply else None,
             flags >> _M_SHIFT & _M_MASK,
             ports_cack >> 24,
@@ -355,7 +386,7 @@ class Cnp:
 ControlBody = Cnp | Sack | Nack | TransportAck | EndpointRequest | EndpointResponse | ReliabilityProbe
 
 # The table that `packet.parse` goes by.
-CONTROL_BODIES: dict[int, type[ControlBody]] = {
+CONTROL_BODIES: Final[dict[int, type[ControlBody]]] = {
     Opcode.TRANSPORT_ACK: TransportAck,
     Opcode.ENDPOINT_REQUEST: EndpointRequest,
     Opcode.ENDPOINT_RESPONSE: EndpointResponse,

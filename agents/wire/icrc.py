@@ -30,6 +30,11 @@ _CHANGEABLE = struct.Struct("!I3xB38xH4xB")
 MASKED_FIELDS = (0x6FFFFFFF, 0xFF, 0xFFFF, 0xFF)
 _MAX_CORRECTIONS: Final = 4096
 _corrections: dict[tuple[int, int, int, int, int], int] = {}
+# What CRC-32 leaves of bytes with their own CRC behind them, whatever they are.
+_RESIDUE: Final = 0x2144DF1C
+_SIZE_BITS: Final = 17
+_MAX_KINDS: Final = 64
+_remainders: dict[int, dict[int, int]] = {}  # by the small fields, then by word and size
 
 
 def headers_crc(packet: Buffer) -> int:
@@ -73,3 +78,26 @@ def correction(word: int, hop_limit: int, checksum: int, reserved: int, size: in
         _CHANGEABLE.pack_into(masked, 0, *MASKED_FIELDS)
         found = _corrections[key] = crc32(plain) ^ crc32(masked)
     return found
+
+
+def is_intact(packet: Buffer, word: int, hop_limit: int, checksum: int, reserved: int) -> bool:
+    """Whether an inner IPv6 packet with its ICRC is what was sent; with the changeable fields as it has them.
+
+    One pass over all of it, the ICRC included: what that leaves of an intact packet depends on these fields and the
+    size alone, and is worked out once for each set of values.
+    """
+    kind = hop_limit << 24 | checksum << 8 | reserved
+    known = _remainders.get(kind)
+    if known is None:
+        if len(_remainders) >= _MAX_KINDS:
+            _remainders.clear()
+        known = _remainders[kind] = {}
+    size = len(packet) - ICRC_BYTES
+    key = word << _SIZE_BITS | size
+    remainder = known.get(key)
+    if remainder is None:
+        if len(known) >= _MAX_CORRECTIONS:
+            known.clear()
+        changed = correction(word, hop_limit, checksum, reserved, size).to_bytes(ICRC_BYTES, "little")
+        remainder = known[key] = _RESIDUE ^ crc32(changed) ^ crc32(bytes(ICRC_BYTES))
+    return crc32(packet, _MASKED_LRH_CRC) == remainder

@@ -21,14 +21,18 @@ NEXT_HEADER_UDP: Final = 17
 NEXT_HEADER_IPV6: Final = 41
 DEFAULT_UDP_PORT: Final = 4791  # a setting: one place of the MRC text is said to print 4971
 
-# Outer IPv6, inner IPv6, UDP and BTH in one unpack: first word, payload length, next header, (hop limit); addresses
-# of the inner one; ports, length; BTH.
-_COMMON = struct.Struct("!IHBx32x IHBx16s16s HHH2x BB2xII")
+# Outer IPv6, inner IPv6, UDP and BTH in one unpack: first word, payload length, next header; of the inner one also hop
+# limit and addresses; ports, length, checksum; BTH.
+_COMMON: Final = struct.Struct("!IHBx32x IHBB16s16s HHHH BB2xII")
 # The same without the outer header.
-_BARE = struct.Struct("!IHBx16s16s HHH2x BB2xII")
+_BARE: Final = struct.Struct("!IHBB16s16s HHHH BB2xII")
 _NEXT_HEADER_AT: Final = 6
-_SHORTEST = _BARE.size + icrc.ICRC_BYTES
-_CRC_FIELD = struct.Struct("<I")
+# METH .. ImmDt; an immediate adds 1 to the place, a TSETH 2.
+_WRITE_LAYOUTS: Final = [
+    headers.WRITE_HEADERS[stamped, immediate] for stamped in (False, True) for immediate in (False, True)
+]
+_SHORTEST: Final = _BARE.size + icrc.ICRC_BYTES
+_RESERVED_SHIFT: Final = 24
 _IPV6_VERSION: Final = 6
 
 
@@ -140,14 +144,29 @@ def parse(data: memoryview | bytes, *, udp_port: int = DEFAULT_UDP_PORT) -> Pack
 
     Raises WireError, and nothing else whatever the bytes are. A trimmed packet has lost its ICRC and is exempt.
     """
-    view = memoryview(data)
+    view = data if isinstance(data, memoryview) else memoryview(data)
+    # Their types make compiled code calculate with machine words.
+    outer_word: int
+    outer_length: int
+    inner_word: int
+    inner_length: int
+    inner_next: int
+    hop_limit: int
+    source_port: int
+    destination_port: int
+    udp_length: int
+    checksum: int
+    opcode: int
+    bth_flags: int
+    dest_qp: int
+    psn_word: int
     if len(view) < _SHORTEST:
         raise WireError("short")
     if view[_NEXT_HEADER_AT] == NEXT_HEADER_UDP:
         inner_at, body_at = 0, _BARE.size
         (
-            inner_word, inner_length, inner_next, src, dst,
-            source_port, destination_port, udp_length,
+            inner_word, inner_length, inner_next, hop_limit, src, dst,
+            source_port, destination_port, udp_length, checksum,
             opcode, bth_flags, dest_qp, psn_word,
         ) = _BARE.unpack_from(view)  # fmt: skip
         outer_word, end = inner_word, IPV6_BYTES + inner_length
@@ -157,8 +176,8 @@ def parse(data: memoryview | bytes, *, udp_port: int = DEFAULT_UDP_PORT) -> Pack
             raise WireError("short")
         (
             outer_word, outer_length, outer_next,
-            inner_word, inner_length, inner_next, src, dst,
-            source_port, destination_port, udp_length,
+            inner_word, inner_length, inner_next, hop_limit, src, dst,
+            source_port, destination_port, udp_length, checksum,
             opcode, bth_flags, dest_qp, psn_word,
         ) = _COMMON.unpack_from(view)  # fmt: skip
         end = IPV6_BYTES + outer_length
@@ -183,7 +202,7 @@ def parse(data: memoryview | bytes, *, udp_port: int = DEFAULT_UDP_PORT) -> Pack
         body_end = end
     else:
         body_end = end - icrc.ICRC_BYTES
-        if icrc.value(view[inner_at:body_end]) != _CRC_FIELD.unpack_from(view, body_end)[0]:
+        if not icrc.is_intact(view[inner_at:end], inner_word, hop_limit, checksum, dest_qp >> _RESERVED_SHIFT):
             raise WireError("icrc")
         body_end -= bth_flags >> headers.BTH_PAD_SHIFT & headers.BTH_PAD_MASK
 
@@ -212,7 +231,7 @@ def parse(data: memoryview | bytes, *, udp_port: int = DEFAULT_UDP_PORT) -> Pack
 
 def _write(data: memoryview, at: int, end: int, opcode: int, timestamped: bool, trimmed: bool) -> Write:
     with_immediate = opcode in headers.IMMEDIATE_OPCODES
-    layout = headers.WRITE_HEADERS[timestamped, with_immediate]
+    layout = _WRITE_LAYOUTS[2 * timestamped + with_immediate]
     payload_at = at + layout.size
     if payload_at > end:
         raise WireError("short")

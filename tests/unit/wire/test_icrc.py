@@ -55,3 +55,22 @@ def test_it_sees_every_bit_that_routers_leave_alone_and_no_other() -> None:
 def test_whichever_crc32_is_installed_is_that_of_zlib() -> None:
     data = random.Random(2).randbytes(5000)
     assert icrc.crc32(data, 77) == zlib.crc32(data, 77)
+
+
+@pytest.mark.parametrize("size", [0, 64, 4096])
+def test_a_packet_is_intact_whatever_routers_made_of_it_until_another_bit_changes(size: int) -> None:
+    rng = random.Random(size)
+    for _ in range(20):
+        inner = bytearray(inner_packet(size))
+        for at, mask in MASKED.items():
+            inner[at] ^= rng.getrandbits(8) & mask
+        whole = inner + icrc_bytes(inner)
+        assert intact(whole)
+        at, bit = rng.randrange(1, len(whole)), 1 << rng.randrange(8)
+        whole[at] ^= bit
+        assert intact(whole) == bool(at < len(inner) and MASKED.get(at, 0) & bit)
+
+
+def intact(packet: bytearray) -> bool:
+    word, checksum = int.from_bytes(packet[:4], "big"), int.from_bytes(packet[46:48], "big")
+    return icrc.is_intact(packet, word, packet[7], checksum, packet[52])
