@@ -85,16 +85,4 @@ def _column(one: Compared, rows: Sequence[Figure]) -> dict[str, Any]:
 
 def _distribution(runs: Sequence[Observed], key: str) -> dict[str, Any] | None:
     found = figures.of(runs, key)
-    if found is None:
-        return None
-    told = found.as_dict()
-    finite = [value for value in found.values if not isinf(value)]
-    told["mean"] = sum(finite) / len(finite) if finite else None
-    told["never"] = found.count - len(finite)
-    for name in ("min", "median", "p95", "max"):
-        value = told[name]
-        told[name] = None if isinstance(value, float) and isinf(value) else value
-    interval = told["median_interval"]
-    if isinstance(interval, list):
-        told["median_interval"] = [None if isinf(value) else value for value in interval]  # type: ignore[misc]
-    return told
+    return None if found is None else found.as_dict()

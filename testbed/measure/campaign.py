@@ -6,8 +6,10 @@ but their number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from testbed.measure.distribution import Distribution, share_interval
@@ -33,8 +35,18 @@ FIGURES = (
 )
 
 
+# What never came back counts as infinitely late, or the worst would be missing. JSON has no number for that: of a fault
+# with a dip, null says so.
+_NEVER: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "recovered_s": lambda fault: fault["recovered_s"] is None and fault["dip_fraction"] is not None,
+    "restored_s": lambda fault: fault["evs_not_restored"] > 0,
+}
+
+
 def value_of(figure: Figure, fault: Mapping[str, Any]) -> float | None:
-    """A figure of a summary's entry of a fault; None where there was nothing to measure."""
+    """A figure of a summary's entry of a fault, infinite for what never came; None where nothing was to measure."""
+    if figure.key in _NEVER and _NEVER[figure.key](fault):
+        return inf
     value: Any = fault
     for name in figure.key.split("."):
         value = value[name]
@@ -96,7 +108,7 @@ class Campaign:
                 seed: summary["reasons"] for seed, summary in self.summaries.items() if summary["verdict"] == "invalid"
             },
             "worst": [
-                {"seed": seed, "why": why, "repeat": " ".join([*repeat, "--seed", str(seed)])}
+                {"seed": seed, "why": why, "repeat": shlex.join([*repeat, "--seed", str(seed)])}
                 for seed, why in self.worst()
             ],
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, comb, sqrt
+from math import ceil, comb, inf, isinf, sqrt
 
 _CONFIDENCE = 0.95
 _Z = 1.959964  # of the normal distribution, for that confidence
@@ -17,7 +17,7 @@ _EXACT_UP_TO = 1000  # observations; beyond, the binomial is taken for normal
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """`values` in ascending order; at least one."""
+    """`values` in ascending order; at least one. What never came is infinite, and last."""
 
     values: tuple[float, ...]
 
@@ -32,9 +32,10 @@ class Distribution:
         return len(self.values)
 
     @property
-    def mean(self) -> float:
-        """The arithmetic mean."""
-        return sum(self.values) / self.count
+    def mean(self) -> float | None:
+        """The arithmetic mean of those that came; None when none did."""
+        came = [value for value in self.values if not isinf(value)]
+        return sum(came) / len(came) if came else None
 
     def quantile(self, share: float) -> float:
         """The smallest observation that at least this share (0..1) of all do not exceed."""
@@ -45,18 +46,23 @@ class Distribution:
         rank = _interval_rank(self.count)
         return None if rank is None else (self.values[rank], self.values[self.count - 1 - rank])
 
-    def as_dict(self) -> dict[str, float | int | list[float] | None]:
-        """For JSON, without the observations."""
+    def as_dict(self) -> dict[str, float | int | list[float | None] | None]:
+        """For JSON, without the observations; null stands for infinite, of which JSON knows nothing."""
         interval = self.median_interval()
         return {
             "count": self.count,
+            "never": self.values.count(inf),
             "mean": self.mean,
-            "min": self.values[0],
-            "median": self.quantile(0.5),
-            "median_interval": None if interval is None else list(interval),
-            "p95": self.quantile(0.95),
-            "max": self.values[-1],
+            "min": _told(self.values[0]),
+            "median": _told(self.quantile(0.5)),
+            "median_interval": None if interval is None else [_told(value) for value in interval],
+            "p95": _told(self.quantile(0.95)),
+            "max": _told(self.values[-1]),
         }
+
+
+def _told(value: float) -> float | None:
+    return None if isinf(value) else value
 
 
 def _interval_rank(count: int) -> int | None:

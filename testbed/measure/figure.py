@@ -20,9 +20,9 @@ class Figure:
     words: str
     unit: str
 
-    def show(self, value: float) -> str:
-        """For people; a time that never came is infinite."""
-        if isinf(value):
+    def show(self, value: float | None) -> str:
+        """For people; a time that never came is infinite, or None as it is in JSON."""
+        if value is None or isinf(value):
             return "never"
         match self.unit:
             case "s":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import jinja2
@@ -46,15 +47,15 @@ def axis(figure: Figure) -> tuple[float, str]:
 
 
 def plot(figure: Figure, found: Distribution) -> str:
-    """Histogram and CDF over one axis; an SVG element."""
+    """Histogram and CDF over one axis; an SVG element. What never came is in neither: the CDF ends below 1."""
     scale, unit = axis(figure)
     drawn, axes = figures.new_figure(2.4)
-    values = [scale * value for value in found.values]
-    axes.hist(values, bins=min(_BINS, max(1, found.count)), color="#56B4E9", label="faults")
+    values = [scale * value for value in found.values if isfinite(value)]
+    axes.hist(values, bins=min(_BINS, max(1, len(values))), color="#56B4E9", label="faults")
     axes.set_xlabel(f"{figure.words} ({unit})")
     axes.set_ylabel("faults")
     cumulative = axes.twinx()
-    cumulative.step(values, [(rank + 1) / found.count for rank in range(found.count)], where="post", color="#D55E00")
+    cumulative.step(values, [(rank + 1) / found.count for rank in range(len(values))], where="post", color="#D55E00")
     cumulative.set_ylim(0, 1.02)
     cumulative.set_ylabel("share (CDF)")
     return figures.as_svg(drawn, f"campaign-{figure.key}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from pathlib import Path
 
 from testbed.measure.campaign import FIGURES, Campaign
@@ -29,13 +30,13 @@ def read(folder: Path) -> Campaign:
 
 
 def plot(figure: Figure, found: Mapping[str, Distribution]) -> str:
-    """An SVG element with a curve for each label."""
+    """An SVG element with a curve for each label; where something never came it ends below 1."""
     scale, unit = axis(figure)
     drawn, axes = figures.new_figure(2.6)
     for colour, (label, distribution) in zip(_COLOURS, found.items(), strict=False):
-        values = [scale * value for value in distribution.values]
-        shares = [(rank + 1) / len(values) for rank in range(len(values))]
-        axes.step(values, shares, where="post", color=colour, label=f"{label} ({len(values)} faults)")
+        values = [scale * value for value in distribution.values if isfinite(value)]
+        shares = [(rank + 1) / distribution.count for rank in range(len(values))]
+        axes.step(values, shares, where="post", color=colour, label=f"{label} ({distribution.count} faults)")
     axes.set_ylim(0, 1.02)
     axes.set_xlabel(f"{figure.words} ({unit})")
     axes.set_ylabel("share of faults")

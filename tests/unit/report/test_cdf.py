@@ -18,7 +18,7 @@ def campaign(folder: Path, *rerouted_s: float | None) -> Path:
         ports = {"unused_s": None, "unused_round_trips": None}
         names = (figure.key for figure in FIGURES if "." not in figure.key)
         faults: dict[str, Any] = dict.fromkeys(names)
-        told = {"verdict": "pass", "faults": [{**faults, "rerouted_s": value, "ports": ports}]}
+        told = {"verdict": "pass", "faults": [{**faults, "rerouted_s": value, "evs_not_restored": 0, "ports": ports}]}
         (folder / f"seed-{seed}.json").write_text(json.dumps(told))
     return folder
 
