@@ -6,6 +6,7 @@ import contextlib
 import signal
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
@@ -44,9 +45,18 @@ def capture_verb(
         if decode:
             file, path = opened.enter_context(decoding()), "tshark's hands"
         else:
-            file = sys.stdout.buffer if path == "-" else opened.enter_context(Path(path).open("wb"))
+            file = sys.stdout.buffer if path == "-" else opened.enter_context(_open(path))
         frames, dropped = capture(lab, found, file, for_ns=for_ns, count=count, ended=lambda: bool(interrupted))
     say(f"{frames} frames of {found.name} in {path}" + (f", {dropped} more were dropped" if dropped else ""))
+
+
+def _open(path: str) -> BinaryIO:
+    from testbed.topology.errors import InputError
+
+    try:
+        return Path(path).open("wb")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}", "name another file with -o") from None
 
 
 @click.command("repair")

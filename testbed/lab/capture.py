@@ -6,6 +6,7 @@ At the near port, so that what it sends is seen as it leaves its queue (trimmed,
 from __future__ import annotations
 
 import contextlib
+import errno
 import select
 import socket
 import struct
@@ -46,7 +47,8 @@ def capture(
 ) -> tuple[int, int]:
     """Write what goes over a link; (frames written, frames that the kernel had to drop).
 
-    Until `for_ns` have passed, `count` frames are there, or `ended` says so (asked ten times a second).
+    Until `for_ns` have passed, `count` frames are there, `ended` says so (asked ten times a second), or the port is
+    gone with its lab. One that is only switched off, as by a fault, goes on when it is back.
     """
     port = link.a
     about = f"link {link.name} of lab {lab.name}, at {port.name} of {port.node}"
@@ -64,7 +66,10 @@ def capture(
             if not select.select([tap], [], [], _LOOK_S)[0]:
                 file.flush()
                 continue
-            written += _take(tap, writer, None if count is None else count - written)
+            taken = _take(tap, writer, None if count is None else count - written)
+            written += taken
+            if not taken and not tap.getsockname()[0]:
+                break  # the port is gone, and the lab with it
         file.flush()
         _, dropped = _STATISTICS.unpack(tap.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size))
     return written, dropped
@@ -89,7 +94,9 @@ def _take(tap: socket.socket, writer: Writer, limit: int | None) -> int:
     while limit is None or taken < limit:
         try:
             frame, ancillary, _, sender = tap.recvmsg(_MAX_FRAME_BYTES, socket.CMSG_SPACE(_TIMESPEC.size))
-        except BlockingIOError:
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.ENETDOWN):
+                raise
             break
         stamps = [data for _, kind, data in ancillary if kind == _SO_TIMESTAMPNS]
         seconds, ns = _TIMESPEC.unpack(stamps[0]) if stamps else divmod(time.time_ns(), _NS_PER_S)

@@ -278,6 +278,26 @@ def dead(lab: RunningLab, host: str) -> bool:
     return False
 
 
+def test_a_capture_goes_on_when_its_port_was_off_for_a_while(lab: RunningLab, tmp_path: Path) -> None:
+    path, enough = tmp_path / "link.pcapng", threading.Event()
+    frames: list[int] = []
+
+    def take() -> None:
+        with path.open("wb") as file:
+            frames.append(capture(lab, lab.clos.links[LINK], file, ended=enough.is_set)[0])
+
+    taken = threading.Thread(target=take)
+    taken.start()
+    while taken.is_alive() and not (path.exists() and path.stat().st_size):
+        signal.sigtimedwait([], 0.02)
+    by_hand.clear(lab, by_hand.put(lab, "link-down", LINK).number)
+    assert probe(lab)
+    assert taken.is_alive()
+    enough.set()
+    taken.join()
+    assert frames and frames[0] >= 2  # the probe and its answer
+
+
 def test_a_capture_has_the_packets_of_both_directions_as_tshark_reads_them(lab: RunningLab, tmp_path: Path) -> None:
     path = tmp_path / "link.pcapng"
     with path.open("wb") as file:
