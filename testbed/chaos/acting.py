@@ -1,7 +1,4 @@
-"""Which act is done by which hand: the same for every fabric that has ports, switches and agents (`injector.Hands`).
-
-What a delay is made of is remembered here, since delay and jitter are two acts and one setting.
-"""
+"""Which act is done by which hand: the same for every fabric that has ports, switches and agents (`injector.Hands`)."""
 
 from __future__ import annotations
 
@@ -13,8 +10,6 @@ from testbed.chaos.kinds.kind import Kind
 from testbed.topology.clos import Clos, Port
 from testbed.topology.port_settings import PortSettings
 from testbed.topology.port_stamps import PortStamps
-
-_DELAYS = ("delay_ns", "delay_jitter_ns")  # what the cable does, not the port's program
 
 
 class PortControl(Protocol):
@@ -59,7 +54,6 @@ class ActingHands(ABC, Generic[LabT]):
 
     def __init__(self, lab: LabT) -> None:
         self._lab = lab
-        self._delays: dict[Port, dict[str, int]] = {}
 
     @abstractmethod
     def refuse_unable(self, kind: Kind) -> None:
@@ -88,8 +82,8 @@ class ActingHands(ABC, Generic[LabT]):
     def found(self, act: Act) -> Any:
         """See Hands: of settings their value; of everything else there is nothing to know, it is as planned."""
         match act:
-            case Change(_, setting) if setting in _DELAYS:
-                return 0
+            case Change(_, "delay"):
+                return [0, 0]
             case Change(port, setting):
                 return getattr(self._lab.ports.settings(port), setting)
         return None
@@ -135,9 +129,7 @@ class ActingHands(ABC, Generic[LabT]):
                 self.set_denied(link, False)
 
     def _change(self, port: Port, setting: str, value: Any) -> None:
-        if setting not in _DELAYS:
+        if setting == "delay":  # what the cable does, not the port's program
+            self.delay(port, *value)
+        else:
             self._lab.ports.change(port, **{setting: value})
-            return
-        now = self._delays.setdefault(port, dict.fromkeys(_DELAYS, 0))
-        now[setting] = value
-        self.delay(port, now["delay_ns"], now["delay_jitter_ns"])

@@ -82,6 +82,26 @@ def test_overlapping_faults_in_any_order_leave_nothing_behind() -> None:
     assert all(flow.receiver.counters.bytes_wrong == 0 for flow in lab.flows)
 
 
+def test_of_two_delays_the_latest_stands_with_its_jitter_whoever_put_them_in() -> None:
+    lab, journal = SimLab(load_lab("tiny"), seed=1), MemoryJournal()
+    told: list[tuple[int, int]] = []
+
+    class Hands(SimHands):  # of another process each time
+        def delay(self, port: Port, delay_ns: int, jitter_ns: int) -> None:
+            told.append((delay_ns, jitter_ns))
+
+    def injector() -> Injector:
+        return Injector(lab.clos, journal, Hands(lab), lambda: lab.events.now)
+
+    numbers = [
+        injector().put("delay", TARGETS["links"], "near", {"delay": delay_ns, "delay_jitter": MS}, by="hand").number
+        for delay_ns in (2 * MS, 5 * MS)
+    ]
+    for number in reversed(numbers):
+        injector().undo(number)
+    assert told == [(2 * MS, MS), (5 * MS, MS), (2 * MS, MS), (0, 0)]
+
+
 def test_what_needs_a_process_is_refused_in_words_before_anything_starts(tmp_path: Path) -> None:
     file = tmp_path / "restart.yaml"
     file.write_text(

@@ -12,12 +12,12 @@ from testbed.topology.clos import Port
 
 Key = tuple[str | int, ...]
 
-# Fields of a port's settings (testbed.fabric), and what the kernel does with netem.
+# Fields of a port's settings (testbed.fabric), and what the kernel does with netem: (delay, jitter) in ns.
 Setting = Literal[
     "black_hole", "loss", "match_kind", "match_value", "match_loss", "rate_bps", "ecn", "kmin_bytes", "kmax_bytes",
-    "pmax", "trimming", "corrupt", "corrupt_unseen", "delay_ns", "delay_jitter_ns",
+    "pmax", "trimming", "corrupt", "corrupt_unseen", "delay",
 ]  # fmt: skip
-Value = bool | int | float | str
+Value = bool | int | float | str | tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

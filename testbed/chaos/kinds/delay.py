@@ -7,8 +7,8 @@ from testbed.chaos.kinds.kind import Case, Kind, change_each
 
 
 def _acts(case: Case) -> tuple[Act, ...]:
-    delay_ns, jitter_ns = case.options["delay"], case.options["delay_jitter"]
-    return change_each(case.ports, ("delay_ns", delay_ns), ("delay_jitter_ns", jitter_ns))
+    # one setting, so that of two faults the latest stands with both its numbers
+    return change_each(case.ports, ("delay", (case.options["delay"], case.options["delay_jitter"])))
 
 
 KIND = Kind(

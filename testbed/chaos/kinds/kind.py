@@ -137,8 +137,8 @@ def _damage(clos: Clos, acts: Iterable[Act]) -> Iterator[tuple[str, float]]:
         match act:
             case Down(port):
                 yield links[port.ifindex].name, 0.0
-            case Change(port, setting, value) if setting == "rate_bps":
-                yield _direction(clos, port, links[port.ifindex]), float(value) / links[port.ifindex].rate_bps
+            case Change(port, "rate_bps", int(value)):
+                yield _direction(clos, port, links[port.ifindex]), value / links[port.ifindex].rate_bps
             case Change(port, "black_hole", value) if value != "none":
                 yield _direction(clos, port, links[port.ifindex]), 0.0
             case Blank(node):
