@@ -26,12 +26,24 @@ def put(
     return injector.put(kind, target, end, options, by="hand", seed=seed)
 
 
-def end_after(lab: RunningLab, fault: Fault, lasts_ns: int) -> Fault:
-    """Wait until a fault has lasted so long, or somebody wishes the end by a signal; then undo it."""
-    with Interruptible() as interrupt:
-        interrupt.wait_until(fault.down_ns + lasts_ns)
-    with suppress(InputError):  # somebody else has undone it
-        return _injector(lab).undo(fault.number, due_ns=fault.down_ns + lasts_ns)
+def put_for(
+    lab: RunningLab,
+    kind: str,
+    target: str,
+    end: End | None = None,
+    options: Values | None = None,
+    *,
+    lasts_ns: int,
+    seed: int = 0,
+) -> Fault:
+    """Put a fault in, and undo it when it has lasted so long, or a signal wishes the end; errors as for `put`."""
+    injector = _injector(lab)
+    with Interruptible() as interrupt:  # from before it is in until it is out: no signal leaves it behind
+        fault = injector.put(kind, target, end, options, by="hand", seed=seed)
+        due_ns = fault.down_ns + lasts_ns
+        interrupt.wait_until(due_ns)
+        with suppress(InputError):  # somebody else has undone it
+            return injector.undo(fault.number, due_ns=due_ns)
     return next(one for one in Journal(lab.dir).faults() if one.number == fault.number)
 
 

@@ -5,6 +5,7 @@ The verbs are the registry of kinds (`testbed.chaos.kinds`): a command for each,
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -109,9 +110,8 @@ def _put(
     lasts_ns = kind.lasts_ns if for_ns is None else for_ns
     given = {name: value for name, value in options.items() if value is not None}
     with the_lab(lab_name) as lab:
-        fault = by_hand.put(lab, kind.name, " ".join(target), end, given, seed=seed)
-        if lasts_ns is not None:
-            fault = by_hand.end_after(lab, fault, lasts_ns)
+        put = by_hand.put if lasts_ns is None else partial(by_hand.put_for, lasts_ns=lasts_ns)
+        fault = put(lab, kind.name, " ".join(target), end, given, seed=seed)
     undoing = "undone" if fault.until_ns is not None else "undo it with: mrclab fault clear"
     result(as_json, _told(fault), lambda: show(f"fault {fault.number}: {_words(fault)}; {undoing}"))
 
