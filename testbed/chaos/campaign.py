@@ -14,14 +14,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from testbed.chaos.interrupt import Interruptible
 from testbed.chaos.kept import Kept
 from testbed.chaos.runner import run_scenario
-from testbed.chaos.scenario import Scenario
+from testbed.chaos.scenario import MAX_SEED, Scenario
 from testbed.chaos.virtual import simulate
 from testbed.chaos.workers import Workers
 from testbed.lab.running import RunningLab
 from testbed.measure.campaign import Campaign, Summary
 from testbed.report import campaign as page
+from testbed.topology.errors import InputError
 from testbed.topology.labspec import LabSpec
 
 JSON_FILE, PAGE_FILE = "campaign.json", "campaign.html"
@@ -49,16 +51,19 @@ def on_lab(
     scenario: Scenario, lab: RunningLab, runs: int, out_dir: Path, repeat: list[str], progress: Progress
 ) -> CampaignResult:
     """Run after run on a lab. `repeat`: the command of which `--seed N` makes a run again. Errors as `run_scenario`."""
-    kept = Kept.open(out_dir, "campaign", scenario, lab.spec, "on the lab")
     seeds = _seeds(scenario, runs)
+    kept = Kept.open(out_dir, "campaign", scenario, lab.spec, "on the lab")
 
-    def made() -> Iterator[tuple[int, Summary]]:
+    def made(wish: Interruptible) -> Iterator[tuple[int, Summary]]:
         for seed in _missing(kept, seeds):
+            if wish.signal_name:  # between two runs; a run looks for its own
+                return
             with tempfile.TemporaryDirectory(prefix=_SCRATCH_PREFIX) as scratch:
                 outcome = run_scenario(scenario, lab, Path(scratch), seed=seed, report=False)
             yield seed, outcome.summary
 
-    interrupted = _gather(kept, seeds, progress, made())
+    with Interruptible() as wish:
+        interrupted = _gather(kept, seeds, progress, made(wish)) or wish.words
     return _tell(scenario, kept, seeds, out_dir, "on the lab", repeat, interrupted)
 
 
@@ -74,8 +79,8 @@ def in_virtual_time(
 ) -> CampaignResult:
     """As many runs at a time as there are cores."""
     where = "in virtual time, at real rates" if real_rates else "in virtual time"
-    kept = Kept.open(out_dir, "campaign", scenario, spec, where)
     seeds = _seeds(scenario, runs)
+    kept = Kept.open(out_dir, "campaign", scenario, spec, where)
     scenario._document = None  # lines of a file that was read: not needed by the workers, who could not take it
     with Workers() as workers:
         made = workers.each(partial(_simulated, scenario, spec, real_rates), _missing(kept, seeds))
@@ -89,7 +94,10 @@ def _simulated(scenario: Scenario, spec: LabSpec, real_rates: bool, seed: int) -
 
 
 def _seeds(scenario: Scenario, runs: int) -> list[int]:
-    return list(range(scenario.seed, scenario.seed + runs))
+    last = scenario.seed + runs - 1
+    if last > MAX_SEED:
+        raise InputError(f"{runs} seeds from {scenario.seed} on end at {last}, beyond {MAX_SEED}", "lower seed")
+    return list(range(scenario.seed, last + 1))
 
 
 def _name(seed: int) -> str:

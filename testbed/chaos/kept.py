@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,9 @@ class Kept:
         path = folder / _IDENTITY_FILE
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if path.exists() and json.loads(path.read_text()) != identity:
+            if path.exists() and _read(path) != identity:
                 raise InputError(f"{folder} holds another {what}", "name another folder with --out, or remove that one")
-            path.write_text(json.dumps(identity) + "\n")
+            _write(path, identity)
         except OSError as error:
             why = error.strerror
             raise InputError(f"the results cannot go to {folder}: {why}", "name another folder") from None
@@ -50,8 +51,7 @@ class Kept:
 
     def load(self, name: str) -> Result | None:
         """What was kept by this name, valid or not."""
-        path = self._path(name)
-        return json.loads(path.read_text()) if path.exists() else None
+        return _read(self._path(name))
 
     def lacks(self, name: str) -> bool:
         """Whether this one has to be made, or made again."""
@@ -60,9 +60,22 @@ class Kept:
 
     def save(self, name: str, result: Result) -> None:
         """Keep a result, all of it or nothing."""
-        partial = self._path(name).with_suffix(".new")
-        partial.write_text(json.dumps(result) + "\n")
-        partial.replace(self._path(name))
+        _write(self._path(name), result)
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.json"
+
+
+def _read(path: Path) -> Result | None:
+    """None for what is not there, or is no result: a power cut can leave a file empty."""
+    try:
+        found = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _write(path: Path, result: Result) -> None:
+    partial = path.with_suffix(f".{os.getpid()}")
+    partial.write_text(json.dumps(result) + "\n")
+    partial.replace(path)

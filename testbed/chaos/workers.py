@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import ExitStack
@@ -12,9 +14,17 @@ from typing import TypeVar
 from testbed.chaos.interrupt import Interruptible
 
 _LOOK_EVERY_S = 0.3
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 _Key = TypeVar("_Key")
 _Result = TypeVar("_Result")
+
+
+def _end_with(parent: int) -> None:
+    """A worker whose parent was killed would wait for work for ever: it ends as well."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 class Workers:
@@ -23,7 +33,9 @@ class Workers:
     def __enter__(self) -> Workers:
         with ExitStack() as stack:
             self._wish = stack.enter_context(Interruptible())
-            self._pool = stack.enter_context(ProcessPoolExecutor(os.cpu_count()))
+            self._pool = stack.enter_context(
+                ProcessPoolExecutor(os.cpu_count(), initializer=_end_with, initargs=(os.getpid(),))
+            )
             self._stack = stack.pop_all()
         return self
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from testbed.cli.output import json_option, result, say, show, table
+from testbed.cli.output import json_option, result, show, table
+from testbed.cli.runs import lab_of
 
 if TYPE_CHECKING:
     from testbed.chaos.campaign import CampaignResult, Progress
@@ -33,10 +34,17 @@ def _bar(quiet: bool) -> Iterator[Progress]:
 
 @click.command("campaign")
 @click.argument("scenario")
-@click.option("--runs", type=click.IntRange(min=1), required=True, help="How many, with as many seeds from the first.")
+@click.option(
+    "--runs", type=click.IntRange(1, 100_000), required=True, help="How many, with as many seeds from the first."
+)
 @click.option("--parallel", type=click.Choice(["sim"]), help="sim: in virtual time, on all cores; needs no root.")
 @click.option("--real-rates", is_flag=True, help="With --parallel sim: at the rates that the lab stands for.")
-@click.option("--lab", "lab_name", metavar="LAB", help="Another lab than the scenario names: a file or a name.")
+@click.option(
+    "--lab",
+    "lab_name",
+    metavar="LAB",
+    help="Another lab than the scenario names: a lab file, or one that is up (not with sim).",
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -65,27 +73,17 @@ def campaign_verb(
     if real_rates and parallel is None:
         raise click.UsageError("--real-rates needs --parallel sim")
     wanted = load_scenario(scenario, overrides)
-    lab = lab_name or wanted.lab
-    spec = load_lab(lab)
-    check.check(wanted, clos.build(spec))
     kind = "-campaign" if parallel is None else "-campaign-real" if real_rates else "-campaign-sim"
     folder = out or Path("runs") / f"{wanted.name}{kind}"
     settings = [*(["--lab", lab_name] if lab_name else []), *(part for one in overrides for part in ("--set", one))]
     with _bar(as_json) as progress:
         if parallel is None:
-            from testbed.chaos.hands import refuse_unable
-            from testbed.chaos.kinds import find_kind
-            from testbed.cli.labs import bring_up, up_line
-            from testbed.lab.running import open_lab
-
-            for entry in wanted.faults:
-                refuse_unable(find_kind(entry.kind))
-            made = bring_up(lab, quiet=True)
-            say(up_line(made))
-            with open_lab(made.lab) as running:
+            with lab_of(wanted, lab_name, quiet=True) as running:
                 repeat = ["mrclab", "run", scenario, *settings]
                 outcome = campaign.on_lab(wanted, running, runs, folder, repeat, progress)
         else:
+            spec = load_lab(lab_name or wanted.lab)
+            check.check(wanted, clos.build(spec))
             repeat = ["mrclab", "sim", scenario, *settings, *(["--real-rates"] if real_rates else [])]
             outcome = campaign.in_virtual_time(wanted, spec, runs, folder, repeat, progress, real_rates=real_rates)
     result(as_json, outcome.told, lambda: _show(outcome))

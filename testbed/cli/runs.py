@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +13,36 @@ from testbed.cli.output import json_option, result, say, show, table
 
 if TYPE_CHECKING:
     from testbed.chaos.runner import RunResult
+    from testbed.chaos.scenario import Scenario
+    from testbed.lab.running import RunningLab
 
 _FAULTS_SHOWN = 20
 seed_option = click.option("--seed", type=int, help="Another seed than the scenario's.")
 set_option = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, like transport.retire_evs=false."
 )
+
+
+@contextmanager
+def lab_of(scenario: Scenario, lab_name: str | None, *, quiet: bool) -> Iterator[RunningLab]:
+    """The lab of a scenario, or the one named: brought up where it is not, once nothing is found wrong."""
+    from testbed.chaos import check
+    from testbed.chaos.hands import refuse_unable
+    from testbed.chaos.kinds import find_kind
+    from testbed.cli.labs import bring_up, up_line
+    from testbed.lab import state
+    from testbed.lab.running import open_lab, spec_of
+    from testbed.topology import clos
+    from testbed.topology.labfile import load_lab
+
+    spec = load_lab(scenario.lab) if lab_name is None else spec_of(lab_name)
+    check.check(scenario, clos.build(spec))
+    for entry in scenario.faults:
+        refuse_unable(find_kind(entry.kind))
+    if lab_name is None or lab_name not in state.names():
+        say(up_line(bring_up(lab_name or scenario.lab, quiet=quiet)))
+    with open_lab(spec.name) as running:
+        yield running
 
 
 def show_outcome(outcome: RunResult) -> None:
@@ -142,26 +168,12 @@ def run_verb(
     scenario: str, lab_name: str | None, seed: int | None, out: Path | None, overrides: tuple[str, ...], as_json: bool
 ) -> int:
     """Run SCENARIO on its lab, and judge it. A file, or a name in scenarios/; brings the lab up if it is not."""
-    from testbed.chaos import check
-    from testbed.chaos.hands import refuse_unable
-    from testbed.chaos.kinds import find_kind
     from testbed.chaos.runner import run_scenario
     from testbed.chaos.scenario import load_scenario
-    from testbed.cli.labs import bring_up, up_line
-    from testbed.lab import state
-    from testbed.lab.running import open_lab, spec_of
-    from testbed.topology import clos
-    from testbed.topology.labfile import load_lab
     from testbed.topology.units import format_duration
 
     wanted = load_scenario(scenario, overrides if seed is None else (*overrides, f"seed={seed}"))
-    spec = load_lab(wanted.lab) if lab_name is None else spec_of(lab_name)
-    check.check(wanted, clos.build(spec))
-    for entry in wanted.faults:
-        refuse_unable(find_kind(entry.kind))
-    if lab_name is None or lab_name not in state.names():
-        say(up_line(bring_up(lab_name or wanted.lab, quiet=as_json)))
-    with open_lab(spec.name) as running:
+    with lab_of(wanted, lab_name, quiet=as_json) as running:
         say(f"running {wanted.name} for {format_duration(wanted.duration)}")
         outcome = run_scenario(wanted, running, out or Path("runs") / wanted.name)
     result(as_json, outcome.summary, lambda: show_outcome(outcome))

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -57,9 +63,10 @@ def test_runs_are_made_once_and_each_can_be_made_again_by_its_seed(tmp_path: Pat
 
     void = tmp_path / "out" / "seed-22.json"  # as when the machine was the bottleneck
     void.write_text(json.dumps(json.loads(void.read_text()) | {"verdict": "invalid"}))
+    (tmp_path / "out" / "seed-21.json").write_text("")  # as after a power cut
     stamp = (tmp_path / "out" / "seed-20.json").stat().st_mtime_ns
     result, steps = make(tmp_path, 4)
-    assert steps == [(2, 4), (3, 4), (4, 4)]
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert result.told["runs"] == 4
     assert (tmp_path / "out" / "seed-20.json").stat().st_mtime_ns == stamp
     page = result.paths["page"].read_text()
@@ -70,3 +77,29 @@ def test_the_folder_of_another_campaign_is_not_mixed_up(tmp_path: Path) -> None:
     make(tmp_path, 1)
     with pytest.raises(InputError, match="holds another campaign"):
         make(tmp_path, 1, TEXT.replace("30%", "40%"))
+    (tmp_path / "out" / "of.json").write_text("[")
+    with pytest.raises(InputError, match="holds another campaign"):
+        make(tmp_path, 1)
+
+
+def test_each_seed_is_one_that_a_run_can_have(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="beyond 4294967295"):
+        make(tmp_path, 2, TEXT.replace("seed: 20", "seed: 4294967295"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_workers_end_with_a_parent_that_is_killed() -> None:
+    program = (
+        "import os, time\nfrom testbed.chaos.workers import Workers\n"
+        "def one(key):\n    print(os.getpid(), flush=True)\n    time.sleep(600)\n"
+        "with Workers() as workers:\n    list(workers.each(one, [1]))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        worker = os.pidfd_open(int(parent.stdout.readline()))
+        parent.kill()
+        ended = select.select([worker], [], [], 20)[0]
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(worker, signal.SIGKILL)
+    os.close(worker)
+    assert ended
