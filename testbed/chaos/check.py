@@ -9,8 +9,9 @@ from agents.workloads import matrix
 from testbed.chaos import jobs, timeline
 from testbed.chaos.kinds import find_kind
 from testbed.chaos.kinds.kind import End, Kind
-from testbed.chaos.scenario import FaultEntry, Scenario
+from testbed.chaos.scenario import MAX_FAULTS, FaultEntry, Scenario
 from testbed.chaos.workload import JobWorkload, Workload
+from testbed.measure.faults import DIP_LEAD_NS
 from testbed.measure.record import Flow
 from testbed.topology.clos import Clos, host_name
 from testbed.topology.errors import InputError
@@ -19,6 +20,8 @@ from testbed.topology.sizes import payload_share
 from testbed.topology.targets import Target, resolve
 from testbed.topology.units import format_duration
 from testbed.topology.yamlfile import Where
+
+_COMPARED = ("max_dip", "recovery_within")
 
 
 def check(scenario: Scenario, clos: Clos, *, compared: bool = False) -> None:
@@ -31,6 +34,7 @@ def check(scenario: Scenario, clos: Clos, *, compared: bool = False) -> None:
         *_health_errors(scenario, clos),
         *_workload_errors(scenario, clos),
         *_fault_errors(scenario, clos),
+        *_comparison_errors(scenario),
         *_pair_errors(scenario, clos),
     ]
     if errors:
@@ -125,6 +129,7 @@ def _fault_errors(scenario: Scenario, clos: Clos) -> list[InputError]:
         else:
             if kind is not None:
                 errors += _case_errors(scenario, where, kind, entry, target)
+            errors += _random_errors(scenario, where, entry, target, clos)
         if entry.at >= scenario.duration:
             at, end = format_duration(entry.at), format_duration(scenario.duration)
             errors.append(_error(scenario, (*where, "at"), f"the fault would begin at {at}, but the run ends at {end}"))
@@ -143,6 +148,31 @@ def _case_errors(scenario: Scenario, where: Where, kind: Kind, entry: FaultEntry
             kind.case(target, end, options)
         except InputError as error:
             errors.append(_error(scenario, (*where, name), error.what, error.hint))
+    return errors
+
+
+def _random_errors(scenario: Scenario, where: Where, entry: FaultEntry, target: Target, clos: Clos) -> list[InputError]:
+    """More faults by chance than an entry may have, before they are drawn."""
+    if entry.mtbf is None or entry.mttr is None:
+        return []
+    expected = len(timeline.parts(target, clos)) * (scenario.duration - entry.at) / (entry.mtbf + entry.mttr)
+    if expected <= MAX_FAULTS:
+        return []
+    what = f"that makes about {expected:.3g} faults; an entry may have {MAX_FAULTS:,}"
+    return [_error(scenario, (*where, "mtbf"), what, "make mtbf longer")]
+
+
+def _comparison_errors(scenario: Scenario) -> list[InputError]:
+    """Limits that compare with the time before a fault, where there is none: nothing could miss them."""
+    begins_ns = scenario.warmup + DIP_LEAD_NS
+    early = [entry.mtbf is None and entry.count == 1 and entry.at <= begins_ns for entry in scenario.faults]
+    errors = []
+    for limit in scenario.limits:
+        concerned = early if limit.fault is None else [early[limit.fault]]
+        if limit.name in _COMPARED and concerned and all(concerned):
+            what = f"{limit.name} compares with the goodput before the fault, and all of that is warm-up"
+            hint = f"let it begin later than {format_duration(begins_ns)}"
+            errors.append(_error(scenario, ("faults", limit.fault or 0, "at"), what, hint))
     return errors
 
 

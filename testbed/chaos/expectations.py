@@ -14,7 +14,7 @@ from functools import cached_property
 from math import inf
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from testbed.measure import fairness, faults, phases, ports_view, series
 from testbed.measure.faults import FaultCost
@@ -79,7 +79,7 @@ class Expectation:
 
     def field(self) -> tuple[Any, Any]:
         """(type, field) of its limit in the scenario's schema."""
-        limit = {"count": Count, "fraction": Fraction, "duration": DurationNs, "round trips": float}[self.unit]
+        limit = {"count": Count, "fraction": Fraction, "duration": DurationNs, "round trips": FiniteFloat}[self.unit]
         return limit | None, Field(default=None, ge=0, description=self.doc)
 
 

@@ -124,7 +124,12 @@ class FaultEntry(_Options):  # type: ignore[misc]
 class Scenario(Section):
     """A scenario file, checked as far as it can be without its lab."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,59}$", description="default: the file's name")]
+    name: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z][a-z0-9-]{0,59}$", description="small letters, digits and dashes; default: the file's name"
+        ),
+    ]
     lab: str = Field(
         default="demo", description="a lab file, looked for beside this file first, or the name of one in topologies/"
     )

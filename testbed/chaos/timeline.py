@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from random import Random
 from typing import Any
 
@@ -69,12 +70,17 @@ def clash(dues: Iterable[Due]) -> tuple[Due, Due, Change | None] | None:
             earlier = changes.get(act.key)
             if earlier is not None and _lasts_at(earlier[0], due.at_ns) and earlier[1] != act:
                 return earlier[0], due, act
-            changes[act.key] = due, act
+            if earlier is None or _end(due) >= _end(earlier[0]):
+                changes[act.key] = due, act
     return None
 
 
 def _lasts_at(due: Due, t_ns: int) -> bool:
     return due.until_ns is None or t_ns < due.until_ns
+
+
+def _end(due: Due) -> float:
+    return inf if due.until_ns is None else due.until_ns
 
 
 def _sped_up(kind: Kind, speedup: float) -> dict[str, Any]:
@@ -104,7 +110,7 @@ def _random(scenario: Scenario, number: int, options: Values, kind: Kind, clos: 
     """Each link, switch or host of the target fails and is repaired on its own; times are exponential."""
     entry: FaultEntry = scenario.faults[number]
     assert entry.mtbf and entry.mttr
-    for target in _parts(resolve(clos, entry.target, rng), clos, rng):
+    for target in parts(resolve(clos, entry.target, rng), clos):
         t_ns = entry.at
         while (t_ns := t_ns + _exponential_ns(rng, entry.mtbf)) < scenario.duration:
             until_ns = t_ns + _exponential_ns(rng, entry.mttr)
@@ -112,12 +118,14 @@ def _random(scenario: Scenario, number: int, options: Values, kind: Kind, clos: 
             t_ns = until_ns
 
 
-def _parts(target: Target, clos: Clos, rng: Random) -> Sequence[Target]:
+def parts(target: Target, clos: Clos) -> Sequence[Target]:
+    """What of a target fails on its own when faults come at random."""
+    names: list[str] = []
     if "switch" in target.shapes:
-        return [resolve(clos, f"switch {node.name}", rng) for node in target.nodes]
-    if target.text.startswith("links "):
-        return [resolve(clos, link.name, rng) for link in target.links]
-    return [target]
+        names = [f"switch {node.name}" for node in target.nodes]
+    elif target.text.startswith("links "):
+        names = [link.name for link in target.links]
+    return [resolve(clos, name, Random(0)) for name in names] or [target]
 
 
 def _exponential_ns(rng: Random, mean_ns: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 
@@ -11,6 +11,7 @@ from agents.workloads.numbers import MAX_RANKS, NUMBER_BYTES
 from agents.workloads.pattern import MAX_MESSAGE_BYTES
 from agents.workloads.programs import KINDS
 from testbed.chaos.section import Section, expectations
+from testbed.topology.errors import nearest
 from testbed.topology.units import DurationNs, SizeBytes, format_size, parse_fraction
 from testbed.topology.yamlfile import Problem, refuse
 
@@ -37,11 +38,28 @@ Load = Annotated[
 ]
 
 
+Pattern = Literal["across", "permutation", "incast", "victim"]
+
+
+def _parse_pairs(value: Any) -> Any:
+    patterns = get_args(Pattern)
+    if isinstance(value, list) and value and all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in value):
+        if all(isinstance(name, str) for pair in value for name in pair):
+            return value
+    elif value in patterns:
+        return value
+    hint = nearest(str(value), patterns) or f"write {', '.join(patterns)}, or a list like [[h0, h4]]"
+    raise ValueError(f"{value!r} names no pairs of hosts; {hint}")
+
+
+Pairs = Annotated[Pattern | list[tuple[str, str]], BeforeValidator(_parse_pairs)]
+
+
 class Workload(Section):
     """Streams of messages between pairs of hosts, each pair over queue pairs of its own."""
 
     kind: Literal["write_bw"] = Field(description="write_bw: a stream of WRITE messages, each verified at the far end")
-    pairs: Literal["across", "permutation", "incast", "victim"] | list[tuple[str, str]] = Field(
+    pairs: Pairs = Field(
         default="across",
         description="across: every host to the host at the same place in the next T0 group; permutation: every host to "
         "another one, drawn from the seed; incast: `senders` hosts of other T0 groups to `target`; victim: one more of "

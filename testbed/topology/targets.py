@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -204,9 +205,9 @@ def _choose(
             hint = nearest(key, keys) or f"there are {', '.join(keys)}"
             raise InputError(f"{word!r} is no condition for {what}", hint)
         if key == "pick":
-            if not value.isascii() or not value.isdigit() or int(value) == 0:
+            pick = _whole(value)
+            if not pick:
                 raise InputError(f"{word!r} picks nothing", "write a whole number from 1")
-            pick = int(value)
             continue
         if value not in known[key]:
             some = ", ".join(known[key][:8])
@@ -240,6 +241,12 @@ def _exactly(count: int, form: str, words: Sequence[str], example: str) -> Seque
 
 def _number(text: str, what: str, count: int) -> int:
     """A number below `count`, counted from 0."""
-    if not (text.isascii() and text.isdigit()) or int(text) >= count:
+    number = _whole(text)
+    if number is None or number >= count:
         raise InputError(f"no {what} {text!r}", f"there are 0 to {count - 1}" if count > 1 else "there is only 0")
-    return int(text)
+    return number
+
+
+def _whole(text: str) -> int | None:
+    """A whole number below 10^9, as it is written in ASCII; None for any other text."""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None

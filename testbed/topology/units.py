@@ -16,6 +16,7 @@ _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z/%]*)\s*")
 RATE_UNITS = {"b/s": 1, "Kb/s": 10**3, "Mb/s": 10**6, "Gb/s": 10**9, "Tb/s": 10**12}
 SIZE_UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 DURATION_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
+MAX_QUANTITY = 1 << 62  # b/s, bytes, ns: two of them added are within 64 bits
 
 
 def _parse(value: Any, units: dict[str, int], what: str, example: str) -> int:
@@ -25,7 +26,10 @@ def _parse(value: Any, units: dict[str, int], what: str, example: str) -> int:
     number, unit = match.groups()
     if unit not in units:
         raise ValueError(f"{value!r} has no unit of a {what} ({', '.join(units)}); write it like {example!r}")
-    return round(float(number) * units[unit])
+    scaled = float(number) * units[unit]
+    if scaled > MAX_QUANTITY:
+        raise ValueError(f"{value!r} is beyond any {what}; write it like {example!r}")
+    return round(scaled)
 
 
 def parse_rate_bps(value: Any) -> int:

@@ -9,6 +9,7 @@ A place in a document is a tuple of keys and list positions, as pydantic's `loc`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from testbed.topology.errors import InputError
 Where = tuple[str | int, ...]
 Model = TypeVar("Model", bound=BaseModel)
 
+_POSITION = re.compile("[0-9]{1,9}")
 MAX_FILE_BYTES = 1 << 20  # far above any file a person writes; keeps /dev/zero from filling the memory
 
 
@@ -77,7 +79,7 @@ class Document:
         The value is YAML. A missing section on the way is made; a list gets no new items. Raises InputError.
         """
         dotted, equals, text = assignment.partition("=")
-        where: Where = tuple(int(part) if part.isdigit() else part for part in dotted.strip().split("."))
+        where: Where = tuple(int(part) if _POSITION.fullmatch(part) else part for part in dotted.strip().split("."))
         if not equals or "" in where:
             raise InputError(f"{assignment!r} sets nothing", "write it like 'transport.retire_evs=false'")
         try:

@@ -144,6 +144,10 @@ REFUSED = {
         "case.yaml:10: 'faults[0].loss': '101%' is not a fraction",
     ),
     "mtbf alone": (("for: 1 s", "mtbf: 1 s"), "case.yaml:14: mtbf is given without mttr; add mttr"),
+    "far too many by chance": (
+        ("for: 1 s", "mtbf: 1 us\n    mttr: 1 us"),
+        "case.yaml:14: that makes about 3.5e+06 faults; an entry may have 10,000; make mtbf longer",
+    ),
     "mtbf with for": (
         ("for: 1 s", "for: 1 s\n    mtbf: 1 s\n    mttr: 1 s"),
         "case.yaml:14: for says when, and so do mtbf and mttr; leave for out",
@@ -159,6 +163,27 @@ REFUSED = {
     "count without every": (
         ("for: 1 s", "for: 1 s\n    count: 2"),
         "case.yaml:15: count is 2, but nothing says how often; add every",
+    ),
+    "a pattern that is none": (
+        ("across", "acros"),
+        "case.yaml:6: 'workloads[0].pairs': 'acros' names no pairs of hosts; did you mean 'across'?",
+    ),
+    "no pairs": (
+        ("across", "[]"),
+        "case.yaml:6: 'workloads[0].pairs': [] names no pairs of hosts; write across, permutation, incast, victim",
+    ),
+    "half a pair": (("across", "[[h0]]"), "case.yaml:6: 'workloads[0].pairs': [['h0']] names no pairs of hosts; write"),
+    "a limit that nothing is beyond": (
+        ("bytes_wrong: 0", "unused_within_round_trips: .inf"),
+        "case.yaml:16: 'expect.unused_within_round_trips' is inf, not a finite number",
+    ),
+    "a name that is a path": (
+        ("lab: small", "lab: small\nname: ../x"),
+        "case.yaml:2: 'name' is '../x', not such a name",
+    ),
+    "a dip with nothing before it": (
+        ("at: 3 s", "at: 1 s\n    expect: {max_dip: 5%}"),
+        "case.yaml:13: max_dip compares with the goodput before the fault, and all of that is warm-up; let it",
     ),
     "missing host": (("across", "[[h0, h9]]"), "case.yaml:6: 'h9' is not a host of lab small; hosts are h0 to h3"),
     "to itself": (("across", "[[h0, h0]]"), "case.yaml:6: 'h0' would send to itself; name two hosts"),

@@ -77,6 +77,8 @@ def test_pick_draws_by_the_seed_and_never_the_same_twice() -> None:
         ("links tier=nic-t0 node=p0t1-0", "no links fit"),
         ("links tier=t0-t1 pick=9", "only 8 links fit; write pick=8 or less"),
         ("links pick=0", "picks nothing"),
+        (f"links pick={'9' * 5000}", "picks nothing"),
+        (f"plane {'9' * 5000}", "no plane"),
         ("transceiver p0t1-0 0", "is a T1"),
         ("transceiver p0t0-0 2", "no transceiver of p0t0-0 '2'"),
         ("transceiver p0t0-0", "write it like 'transceiver p0t0-0 0'"),

@@ -36,6 +36,8 @@ def test_quantities_are_understood(parse, text, value) -> None:  # type: ignore[
         (units.parse_size_bytes, "1 kb"),
         (units.parse_duration_ns, "10"),
         (units.parse_duration_ns, "ms"),
+        (units.parse_duration_ns, f"{'9' * 400} s"),
+        (units.parse_size_bytes, "9999999999999 GB"),
         (units.parse_fraction, "170%"),
         (units.parse_fraction, True),
         (units.parse_fraction, -0.1),

@@ -144,7 +144,20 @@ def test_a_wrong_override_is_named_instead_of_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "assignment", ["seed", "=3", "a..b=1", "seed.x=1", "faults.7.level=1", "faults.7=1", "faults.x=1", "seed=[1", ""]
+    "assignment",
+    [
+        "seed",
+        "=3",
+        "a..b=1",
+        "seed.x=1",
+        "faults.7.level=1",
+        "faults.7=1",
+        "faults.x=1",
+        "faults.².level=1",
+        "seed=[1",
+        "",
+        f"faults.{'9' * 5000}.level=1",
+    ],
 )
 def test_an_override_that_sets_nothing_is_refused(assignment: str) -> None:
     with pytest.raises(InputError):
