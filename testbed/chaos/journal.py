@@ -89,6 +89,7 @@ class Journal:
 
     def before(self, number: int) -> list[Any]:
         """What a fault's acts found, one value for each."""
+        self.faults()  # it may have been put since the last look
         return self._before[number]
 
     def active(self) -> list[Fault]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.chaos.journal import Journal
+from testbed.chaos.journal import Journal, MemoryJournal
 from testbed.chaos.kinds.acts import Act, Change, Key
 from testbed.chaos.kinds.kind import Kind
 from testbed.topology.clos import Port
@@ -22,7 +22,8 @@ class FabricInMemory:
         self.broken: set[str] = set()
         self.watched: dict[Port, PortStamps] = {}
         self.acts: list[tuple[str, Key]] = []
-        self._journal = journal
+        # Read by somebody else, so that looking here tells the injector's own journal nothing.
+        self._journal = journal if isinstance(journal, MemoryJournal) else Journal(journal.path.parent)
 
     def refuse_unable(self, kind: Kind) -> None:
         """Here as on a kernel without netem."""
