@@ -7,8 +7,9 @@ interrupted goes on where it was (`kept`).
 from __future__ import annotations
 
 import json
-import tempfile
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,6 @@ from testbed.topology.errors import InputError
 from testbed.topology.labspec import LabSpec
 
 JSON_FILE, PAGE_FILE = "campaign.json", "campaign.html"
-_SCRATCH_PREFIX = "mrclab-campaign-"
 
 Progress = Callable[[int, int], None]  # (runs done, of how many)
 
@@ -58,8 +58,8 @@ def on_lab(
         for seed in _missing(kept, seeds):
             if wish.signal_name:  # between two runs; a run looks for its own
                 return
-            with tempfile.TemporaryDirectory(prefix=_SCRATCH_PREFIX) as scratch:
-                outcome = run_scenario(scenario, lab, Path(scratch), seed=seed, report=False)
+            with _scratch(out_dir, seed) as scratch:
+                outcome = run_scenario(scenario, lab, scratch, seed=seed, report=False)
             yield seed, outcome.summary
 
     with Interruptible() as wish:
@@ -83,14 +83,24 @@ def in_virtual_time(
     kept = Kept.open(out_dir, "campaign", scenario, spec, where)
     scenario._document = None  # lines of a file that was read: not needed by the workers, who could not take it
     with Workers() as workers:
-        made = workers.each(partial(_simulated, scenario, spec, real_rates), _missing(kept, seeds))
+        made = workers.each(partial(_simulated, scenario, spec, real_rates, out_dir), _missing(kept, seeds))
         interrupted = _gather(kept, seeds, progress, made) or workers.interrupted
     return _tell(scenario, kept, seeds, out_dir, where, repeat, interrupted)
 
 
-def _simulated(scenario: Scenario, spec: LabSpec, real_rates: bool, seed: int) -> Summary:
-    with tempfile.TemporaryDirectory(prefix=_SCRATCH_PREFIX) as scratch:
-        return simulate(scenario, spec, Path(scratch), seed=seed, real_rates=real_rates, report=False).summary
+def _simulated(scenario: Scenario, spec: LabSpec, real_rates: bool, out_dir: Path, seed: int) -> Summary:
+    with _scratch(out_dir, seed) as scratch:
+        return simulate(scenario, spec, scratch, seed=seed, real_rates=real_rates, report=False).summary
+
+
+@contextmanager
+def _scratch(out_dir: Path, seed: int) -> Iterator[Path]:
+    """For a run's other files. What a campaign that was killed left there goes when the run is made again."""
+    path = out_dir / f".{_name(seed)}"
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _seeds(scenario: Scenario, runs: int) -> list[int]:

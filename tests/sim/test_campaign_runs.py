@@ -64,10 +64,12 @@ def test_runs_are_made_once_and_each_can_be_made_again_by_its_seed(tmp_path: Pat
     void = tmp_path / "out" / "seed-22.json"  # as when the machine was the bottleneck
     void.write_text(json.dumps(json.loads(void.read_text()) | {"verdict": "invalid"}))
     (tmp_path / "out" / "seed-21.json").write_text("")  # as after a power cut
+    (tmp_path / "out" / ".seed-21").mkdir()  # and what the run had written when it was killed
     stamp = (tmp_path / "out" / "seed-20.json").stat().st_mtime_ns
     result, steps = make(tmp_path, 4)
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert result.told["runs"] == 4
+    assert not list((tmp_path / "out").glob(".*"))
     assert (tmp_path / "out" / "seed-20.json").stat().st_mtime_ns == stamp
     page = result.paths["page"].read_text()
     assert "<svg" in page and "http" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "")
