@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,12 +29,19 @@ def show(text: str = "") -> None:
 
 
 def result(as_json: bool, data: Mapping[str, Any], render: Callable[[], None]) -> None:
-    """Print a verb's result: the JSON object, or what `render` shows a person."""
-    if as_json:
-        json.dump({"schema_version": SCHEMA_VERSION, **data}, sys.stdout, indent=2, default=str)
-        sys.stdout.write("\n")
-    else:
-        render()
+    """Print a verb's result: the JSON object, or what `render` shows a person.
+
+    Who reads it may have seen enough and gone (`| head -1`): the verb's exit code is its own all the same.
+    """
+    try:
+        if as_json:
+            json.dump({"schema_version": SCHEMA_VERSION, **data}, sys.stdout, indent=2, default=str)
+            sys.stdout.write("\n")
+        else:
+            render()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def table(columns: list[str], rows: list[list[Any]], title: str | None = None) -> None:
@@ -43,8 +51,12 @@ def table(columns: list[str], rows: list[list[Any]], title: str | None = None) -
     from rich.table import Table
     from rich.text import Text
 
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # for `result`; rich would exit with 1
+
     view = Table(*columns, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, title=title, title_justify="left")
     for row in rows:
         view.add_row(*(Text(str(cell)) for cell in row))
     width = None if sys.stdout.isatty() else 160
-    Console(width=width).print(view)
+    Plain(width=width).print(view)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 from command import Mrclab, only_line, parsed
@@ -51,3 +52,18 @@ def test_the_plan_of_the_papers_fabric(mrclab: Mrclab) -> None:
     too_many = mrclab("plan", "--hosts", "200000")
     assert too_many.returncode == 2
     assert "131072" in only_line(too_many)
+
+
+def test_who_reads_may_go_away_early_and_the_exit_code_stays(mrclab: Mrclab, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    (tmp_path / "short.yaml").write_text(SCENARIO)
+    for verb, code in (
+        (["plan"], 0),
+        (["plan", "--json"], 0),
+        (["sim", "short.yaml", "--set", "expect.packets_lost=0"], 1),
+    ):
+        answer = mrclab(*verb, capture_output=False, stdout=writing, stderr=subprocess.PIPE)
+        assert answer.returncode == code, answer.stderr
+        assert "Traceback" not in answer.stderr and "Broken" not in answer.stderr
+    os.close(writing)
