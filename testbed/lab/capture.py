@@ -65,11 +65,10 @@ def capture(
                 break
             if not select.select([tap], [], [], _LOOK_S)[0]:
                 file.flush()
+                if not tap.getsockname()[0]:
+                    break  # the port is gone, and the lab with it
                 continue
-            taken = _take(tap, writer, None if count is None else count - written)
-            written += taken
-            if not taken and not tap.getsockname()[0]:
-                break  # the port is gone, and the lab with it
+            written += _take(tap, writer, None if count is None else count - written)
         file.flush()
         _, dropped = _STATISTICS.unpack(tap.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size))
     return written, dropped
