@@ -94,8 +94,8 @@ class Prober:
             if not 0 <= plane < self._planes or not all(0 <= t1 < self._t1s for t1 in wanted):
                 raise ValueError(f"no plane {plane} with the T1s {list(wanted)}")
         for plane, wanted in t1s.items():
-            keys: set[int | None] = {None, *wanted}
-            for t1 in {t1 for at, t1 in self._tracks if at == plane} - keys:
+            keys = (None, *wanted)
+            for t1 in [t1 for at, t1 in self._tracks if at == plane and t1 not in keys]:
                 del self._tracks[plane, t1]
             for t1 in keys:
                 self._tracks.setdefault((plane, t1), Track(plane, t1, now))
@@ -191,8 +191,8 @@ class Prober:
     def _schedule(self, now: int) -> None:
         """Deal the paths out to beats: T0 paths first, then each plane's T1s in their order."""
         by_plane: list[list[Track]] = [[] for _ in range(self._planes)]
-        for (plane, _), track in sorted(self._tracks.items(), key=lambda one: (one[0][0], one[0][1] or -1)):
-            by_plane[plane].append(track)
+        for track in sorted(self._tracks.values(), key=lambda track: -1 if track.t1 is None else track.t1):
+            by_plane[track.plane].append(track)
         beats = max(len(tracks) for tracks in by_plane)
         self._beats = [[tracks[beat] for tracks in by_plane if beat < len(tracks)] for beat in range(beats)]
         self._beat_ns = self.settings.interval_ns // beats

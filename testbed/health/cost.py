@@ -24,6 +24,7 @@ from testbed.topology.units import format_duration, format_rate
 _NS_PER_S = 1_000_000_000
 _TURNS = 3
 _TURN_NS = 2_000_000_000
+_LEAST_INTERVALS = 5  # of a turn
 _SETTLE_S = 0.3
 
 # 100 000 hosts of eight 100 Gb/s ports, on switches of 64 x 800 = 512 x 100 Gb/s: 256 hosts and 256 T1s a T0.
@@ -123,13 +124,18 @@ def _show(what: str, value: float) -> str:
 def measure(lab: RunningLab, for_ns: int | None, progress: Callable[[str], None]) -> CostReport:
     """Measure: `for_ns` in all, half of it with probes. What the hosts probed before, they probe again afterwards.
 
-    Raises InputError where no probe can choose its path.
+    Raises InputError where no probe can choose its path, and for a time in which there would be hardly any.
     """
     spec = lab.spec
     if not spec.source_routed:
         raise InputError(f"lab {lab.name} hashes flows onto paths; it has no self-probes", "take one of routing: srv6")
-    turn_ns = _TURN_NS if for_ns is None else for_ns // (2 * _TURNS)
     settings = {**agent_settings(spec, spec.health, os.cpu_count() or 1), "policy": "observe"}
+    least_ns = _LEAST_INTERVALS * settings["interval_ns"]
+    turn_ns = max(_TURN_NS, least_ns) if for_ns is None else for_ns // (2 * _TURNS)
+    if turn_ns < least_ns:
+        every = format_duration(settings["interval_ns"])
+        what = f"{format_duration(for_ns or 0)} is too short for probes every {every}"
+        raise InputError(what, f"write {format_duration(2 * _TURNS * least_ns)} or more")
     progress(f"measuring {_TURNS} times {turn_ns / 1e9:.2g} s without probes and with them")
     off: list[_Turn] = []
     on: list[_Turn] = []

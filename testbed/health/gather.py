@@ -79,6 +79,7 @@ class Mapper:
         self._shape = shape_of(spec)
         self._states: dict[str, str] = {}
         self._shares: dict[tuple[int, int], tuple[int, ...]] = {}  # (plane, host) -> T1s
+        self._woken: set[str] = set()  # hosts that were idle and were told to probe
 
     def look(self) -> Map:
         """Ask all agents once, and localise. Agents that do not answer are left out, and named."""
@@ -89,6 +90,7 @@ class Mapper:
         idle = [host_name(report.host) for report in found if report.policy == "off"]
         if self._settings is not None and idle:
             self._agents.ask_each("health-set", dict.fromkeys(idle, self._settings), within_s=ASK_WITHIN_S)
+            self._woken.update(idle)
         now_ns = max((report.now_ns for report in found), default=0)
         findings = {
             name_of(finding.element, self._spec.hosts_per_t0): finding for finding in localise(self._shape, reports)
@@ -101,6 +103,12 @@ class Mapper:
         self._states.update({name: finding.state for name, finding in findings.items() if finding.state != "unknown"})
         self._deal(reports, {finding.element: finding for finding in findings.values()})
         return Map(now_ns, findings, reports, tuple(failures), changes)
+
+    def let_go(self) -> None:
+        """Switch off the hosts that were switched on here."""
+        if self._woken:
+            self._agents.ask_each("health-set", {host: {"policy": "off"} for host in self._woken}, within_s=5)
+            self._woken.clear()
 
     def _deal(self, reports: Mapping[int, HostReport], findings: Mapping[Element, Finding]) -> None:
         """Give each T1 of each rack to a host that can probe it; only hosts whose share changes are told."""

@@ -41,8 +41,10 @@ def session(lab: RunningLab, say: Callable[[str], None]) -> Iterator[Session]:
     with lab.agents() as agents:
         began = not probing(agents)
         settings = agent_settings(lab.spec, lab.spec.health, os.cpu_count() or 1)
-        if began:
+        for_us = began or lab.spec.health.policy == "off"  # whoever probes now may end before us
+        if for_us:
             settings["policy"] = "observe"
+        if began:
             say(f"lab {lab.name} is not probed; until this ends, each path is every {_show(settings['interval_ns'])}")
         mapper = Mapper(agents, lab.spec, settings)
         try:
@@ -50,8 +52,8 @@ def session(lab: RunningLab, say: Callable[[str], None]) -> Iterator[Session]:
                 mapper.look()
             yield Session(lab, mapper, began)
         finally:
-            if began:
-                agents.ask_each("health-set", {host: {"policy": "off"} for host in agents.hosts}, within_s=5)
+            if for_us:
+                mapper.let_go()
 
 
 class Session:

@@ -53,6 +53,13 @@ def test_no_link_gets_two_probes_at_once(rng: Random) -> None:
             assert min(later - earlier for earlier, later in pairwise(at)) >= least - 1
 
 
+def test_t0_paths_go_out_first_in_an_interval(rng: Random) -> None:
+    fabric = Fabric(rng)
+    fabric.run(3)  # each host has a T0 path and a T1 path in each plane, so an interval has two beats
+    early = [at % INTERVAL_NS < INTERVAL_NS // 2 for at, *_ in fabric.sent]
+    assert early == [len(crossed(SHAPE, host, outer)) == 3 for _, host, _, outer in fabric.sent]
+
+
 def test_a_probe_is_of_its_own_class_and_can_be_marked_as_data(rng: Random) -> None:
     fabric = Fabric(rng)
     prober = fabric.hosts[3]

@@ -112,3 +112,12 @@ def test_hosts_that_do_not_probe_are_told_to(agents: FabricAgents) -> None:
     assert "h3" not in mapper.look().denied and ("health-set", "h3") in agents.told
     agents.fabric.run(20)
     assert {finding.state for finding in mapper.look().findings.values()} == {"ok"}
+
+
+def test_only_who_was_idle_is_let_go(agents: FabricAgents) -> None:
+    agents.fabric.hosts[3].configure(Settings(), agents.fabric.now)
+    mapper = Mapper(agents, SPEC, {"interval_ns": INTERVAL_NS, "policy": "observe"})
+    mapper.look()
+    mapper.let_go()
+    idle = [host for host, prober in enumerate(agents.fabric.hosts) if prober.settings.policy == "off"]
+    assert idle == [3]
