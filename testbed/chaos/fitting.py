@@ -18,10 +18,10 @@ def share_that_fits(run: Run) -> float | None:
     """What share of the offered load the machine can carry, by its CPUs; None when nothing says that it was less."""
     seconds = (run.stop_ns - run.start_ns) / 1e9
     offered_bps = sum(flow.offered_bps for flow in run.flows)
-    delivered_bps = sum(totals.bytes_delivered for totals in run.totals.values()) * _BITS_PER_BYTE / seconds
-    if run.virtual or not offered_bps or not delivered_bps or run.machine.cpu_fraction <= 0:
-        return None
-    share = delivered_bps * TARGET_CPU / run.machine.cpu_fraction / offered_bps
+    delivered_bits = sum(totals.bytes_delivered for totals in run.totals.values()) * _BITS_PER_BYTE
+    if run.virtual or not offered_bps or not delivered_bits or seconds <= 0 or run.machine.cpu_fraction <= 0:
+        return None  # `seconds` is 0 when a run is ended before its traffic begins
+    share = delivered_bits / seconds * TARGET_CPU / run.machine.cpu_fraction / offered_bps
     return share if share < 1 else None
 
 

@@ -28,6 +28,9 @@ def test_no_number_is_made_up() -> None:
     assert fitting.advice(carried(0.9, 0.5)) == generic  # it fitted by its CPUs: something else was short
     assert fitting.advice(carried(0.0, 1.0)) == generic
     assert fitting.advice(carried(0.5, 0.0)) == generic
+    at_once = carried(0.5, 1.0)
+    at_once.stop_ns = at_once.start_ns  # ended before its traffic began
+    assert fitting.advice(at_once) == generic
     virtual = carried(0.5, 1.0)
     virtual.virtual = True
     assert fitting.advice(virtual) == generic
