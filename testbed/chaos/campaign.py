@@ -51,7 +51,7 @@ def on_lab(
     scenario: Scenario, lab: RunningLab, runs: int, out_dir: Path, repeat: list[str], progress: Progress
 ) -> CampaignResult:
     """Run after run on a lab. `repeat`: the command of which `--seed N` makes a run again. Errors as `run_scenario`."""
-    seeds = _seeds(scenario, runs)
+    seeds = seeds_of(scenario, runs)
     kept = Kept.open(out_dir, "campaign", scenario, lab.spec, "on the lab")
 
     def made(wish: Interruptible) -> Iterator[tuple[int, Summary]]:
@@ -79,7 +79,7 @@ def in_virtual_time(
 ) -> CampaignResult:
     """As many runs at a time as there are cores."""
     where = "in virtual time, at real rates" if real_rates else "in virtual time"
-    seeds = _seeds(scenario, runs)
+    seeds = seeds_of(scenario, runs)
     kept = Kept.open(out_dir, "campaign", scenario, spec, where)
     scenario._document = None  # lines of a file that was read: not needed by the workers, who could not take it
     with Workers() as workers:
@@ -103,7 +103,8 @@ def _scratch(out_dir: Path, seed: int) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _seeds(scenario: Scenario, runs: int) -> list[int]:
+def seeds_of(scenario: Scenario, runs: int) -> list[int]:
+    """So many, from the scenario's on. Raises InputError where that is beyond the last there is."""
     last = scenario.seed + runs - 1
     if last > MAX_SEED:
         raise InputError(f"{runs} seeds from {scenario.seed} on end at {last}, beyond {MAX_SEED}", "lower seed")

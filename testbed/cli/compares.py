@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("scenario")
 @click.option("--sim", "virtual", is_flag=True, help="In virtual time, on all cores; needs no root.")
 @click.option("--real-rates", is_flag=True, help="With --sim: at the rates that the lab stands for.")
-@click.option("--seeds", type=click.IntRange(min=1), default=1, help="How many, from the scenario's on.")
+@click.option("--seeds", type=click.IntRange(1, 10_000), default=1, help="How many, from the scenario's on.")
 @click.option(
     "--columns", "wanted", metavar="NAME,..", help="mrc, mrc-ecmp, roce, roce-bgp, roce-nobfd; the last is extra."
 )
@@ -43,6 +43,7 @@ def compare_verb(
 ) -> int:
     """Run SCENARIO over MRC and over its baselines. Equal bandwidth, one table, curves side by side, what is unlike."""
     from testbed import doctor
+    from testbed.chaos.campaign import seeds_of
     from testbed.chaos.scenario import load_scenario
     from testbed.compare import columns
     from testbed.compare.engine import compare
@@ -58,10 +59,10 @@ def compare_verb(
         load_lab(loaded.lab),
         out or Path("runs") / f"{loaded.name}-compare{'-real' if real_rates else '-sim' if virtual else ''}",
         say,
-        wanted=columns.find(wanted.split(",") if wanted else columns.BY_DEFAULT),
-        seeds=range(loaded.seed, loaded.seed + seeds),
+        wanted=columns.find(_names(wanted) if wanted else columns.BY_DEFAULT),
+        seeds=seeds_of(loaded, seeds),
         qps=_numbers(qps),
-        profiles=profiles.split(",") if profiles else columns.DCQCN_PROFILES,
+        profiles=_names(profiles) if profiles else columns.DCQCN_PROFILES,
         virtual=virtual,
         real_rates=real_rates,
     )
@@ -69,14 +70,19 @@ def compare_verb(
     return comparison.exit_code
 
 
+def _names(text: str) -> list[str]:
+    """Each once, in their order."""
+    return list(dict.fromkeys(name.strip() for name in text.split(",")))
+
+
 def _numbers(text: str) -> list[int]:
     from testbed.chaos.workload import MAX_QPS
     from testbed.topology.errors import InputError
 
-    numbers = [int(part) if part.strip().isdigit() else 0 for part in text.split(",")]
+    numbers = [int(name) if name.isdecimal() else 0 for name in _names(text)]
     if not all(1 <= number <= MAX_QPS for number in numbers):
         raise InputError(f"--qps {text}: not numbers of queue pairs", f"write 1 to {MAX_QPS}, like 1,8,16")
-    return numbers
+    return list(dict.fromkeys(numbers))
 
 
 def _show(comparison: Comparison) -> None:

@@ -121,7 +121,7 @@ def _run_column(one: Compared, entry: Entry, seeds: Sequence[int], stage: Stage,
                 trials = [(variant, seeds[0]) for variant in tried]
                 runs.make(trials, f"{len(tried)} settings with seed {seeds[0]}")
                 one.tried = {variant: [observed] for (variant, _), observed in runs.there(trials).items()}
-                one.best = max(one.tried, key=lambda variant: figures.score(one.tried[variant]), default=tried[0])
+                one.best = max(one.tried, key=lambda variant: figures.worth(one.tried[variant]), default=tried[0])
             many = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
             runs.make([(one.best, seed) for seed in seeds], f"{one.best.name}, {many}")
     except MrclabError as error:

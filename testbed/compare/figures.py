@@ -107,6 +107,11 @@ def score(runs: Sequence[Observed]) -> float:
     return sum(wanted) / len(runs) if runs else 0.0
 
 
+def worth(runs: Sequence[Observed]) -> tuple[bool, float]:
+    """To choose a variant by: its score, but where some run was valid before where none was."""
+    return any(run.verdict != "invalid" for run in runs), score(runs)
+
+
 def rows(runs: Sequence[Observed]) -> list[Figure]:
     """All figures that any of the runs has, in a fixed order."""
     found = dict.fromkeys(key for run in runs for key in run.figures)

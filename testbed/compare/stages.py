@@ -74,23 +74,22 @@ class OnTheKernel(Stage):
 
     @contextmanager
     def lab_of(self, entry: Entry) -> Iterator[Runs]:
-        made = lifecycle.up(entry.spec, self._source)
+        lifecycle.up(entry.spec, self._source)  # or it is there, since a comparison was killed
         try:
             with open_lab(entry.spec.name) as lab:
                 yield partial(self._runs, lab, entry)
         finally:
-            if not made.already_up:
-                lifecycle.down(entry.spec.name)
+            lifecycle.down(entry.spec.name)
 
     def _runs(self, lab: RunningLab, entry: Entry, wanted: Sequence[One]) -> Iterator[tuple[One, Observed]]:
         for variant, seed in wanted:
+            if self.interrupted:
+                return
             with tempfile.TemporaryDirectory(prefix=_SCRATCH_PREFIX) as scratch:
                 result = run_scenario(entry.scenarios[variant], lab, Path(scratch), seed=seed, report=False)
             observed = _observed(result)
             self._cut_short = observed.interrupted
             yield (variant, seed), observed
-            if self.interrupted:
-                return
 
 
 @contextmanager

@@ -32,9 +32,12 @@ def test_a_table_a_page_and_one_object(mrclab: Mrclab, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("--seeds", "99999999999"), "10000"),
+        (("--seeds", "2", "--set", "seed=4294967295"), "2 seeds from"),
         (("--columns", "mrcc"), "there is no column 'mrcc'; did you mean 'mrc'?"),
         (("--dcqcn", "best"), "no DCQCN profile is called 'best'"),
         (("--qps", "0,8"), "write 1 to 64"),
+        (("--qps", "²"), "write 1 to 64"),
         (("--set", "workloads.0.kind=gossip"), "'gossip'"),
         (("--columns", "roce-bgp"), "no routing protocol runs in virtual time"),
     ],

@@ -79,6 +79,9 @@ def test_what_is_there_is_not_run_again_unless_it_was_not_valid(tmp_path: Path) 
     made = {name for name, stamp in kept.items() if (tmp_path / "out" / name).stat().st_mtime_ns != stamp}
     assert made == {void.name} and json.loads(void.read_text())["verdict"] == "pass"
 
+    void.write_text("")  # as when the machine lost its power
+    assert len(run(tmp_path, names="roce", seeds=(4,)).told["columns"][0]["runs"]) == 1
+
     with pytest.raises(InputError, match="holds another comparison"):
         run(tmp_path, FLAP.replace("600 ms", "700 ms"), names="roce", seeds=(4,))
 

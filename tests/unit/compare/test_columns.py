@@ -82,6 +82,16 @@ def test_roce_is_tried_with_each_setting_and_mrc_with_one() -> None:
         columns.find(["mrcc"])
 
 
+def test_what_the_scenario_expects_is_expected_of_mrc_alone(tmp_path: Path) -> None:
+    text = TEXT.replace("load: full", "load: full, expect: {min_goodput_fraction: 90%}") + "expect: {packets_lost: 0}\n"
+    for name in ("mrc", "mrc-ecmp", "roce"):
+        [variant, *_] = variants(COLUMNS[name], (8,), ("eager",))
+        found = entry(COLUMNS[name], scenario(tmp_path, text), DEMO, [variant]).scenarios[variant]
+        of_workload = found.workloads[0].expect.model_fields_set
+        assert bool(of_workload) == (name == "mrc")
+        assert found.expect.model_fields_set == ({"packets_lost"} if name == "mrc" else {"bytes_wrong"})
+
+
 def test_what_is_unlike_is_said(tmp_path: Path) -> None:
     wanted = scenario(tmp_path)
     entries = [
@@ -99,6 +109,13 @@ def test_what_is_unlike_is_said(tmp_path: Path) -> None:
     ):
         assert words in said, words
     assert unlike.said(entries[:1]) == []
+
+
+@pytest.mark.parametrize(("exponent", "told"), [(6, True), (0, True), (4, False), (3, False)])
+def test_a_timeout_of_roce_that_is_longer_than_it_has_to_be_is_told(tmp_path: Path, exponent: int, told: bool) -> None:
+    wanted = scenario(tmp_path, TEXT.replace("retry_count: 3", f"timeout_exponent: {exponent}"))
+    said = " ".join(unlike.said([entry(COLUMNS["roce"], wanted, DEMO, [Variant(1, "eager")])]))
+    assert ("65.5 us (--set transport.timeout_exponent=4)" in said) == told
 
 
 def test_what_a_column_cannot_have_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -57,3 +57,5 @@ def test_the_better_setting_carries_more() -> None:
     slow = by_hand(figures={"goodput_bps": 1e6, "jobs[1, sendrecv, 4096].busbw_bps": 1e6})
     fast = replace(slow, figures={"goodput_bps": 1e6, "jobs[1, sendrecv, 4096].busbw_bps": 3e6})
     assert figures.score([slow]) < figures.score([slow, fast]) < figures.score([fast])
+    void = replace(fast, verdict="invalid")
+    assert figures.worth([void]) < figures.worth([slow]) < figures.worth([fast])
