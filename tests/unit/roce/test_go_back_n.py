@@ -222,6 +222,16 @@ def test_a_message_that_is_longer_than_it_said_is_an_invalid_request() -> None:
     assert bytes(region.buffer[MTU:]) == bytes(MTU)
 
 
+def test_a_nak_from_before_the_latest_progress_sends_nothing_again() -> None:
+    pair, _ = sending()
+    pair.run(4 * US)
+    sent = len(pair.sent(RcWrite))
+    for number, syndrome in ((FIRST + 4, AETH_ACK), (FIRST + 2, AETH_NAK_SEQUENCE_ERROR)):
+        late = Packet(46, 0, b"", b"", 0, Opcode.RC_ACK, 16, number, False, False, False, TransportAck(0, syndrome))
+        pair.qps[0].receive(0, late, 4 * US)
+    assert sent > 5 and pair.qps[0].counters.packets_lost == 0
+
+
 def test_an_ack_for_what_was_never_sent_is_refused() -> None:
     pair, _ = sending(CONTENT[:MTU])
     pair.nics[0].next_timer()

@@ -99,6 +99,14 @@ def test_a_slot_is_not_written_before_its_last_message_is_acknowledged() -> None
     assert len(two.queues[0][0].posted) == SLOTS
 
 
+def test_a_lane_that_is_ahead_waits_for_the_others() -> None:
+    two = Two(2)
+    for _ in range(SLOTS + 2):
+        two.channels[0].send(bytes(SIZE))
+    two.deliver(0, 0)
+    assert [len(queue.posted) for queue in two.queues[0]] == [SLOTS - 1, SLOTS]
+
+
 def test_a_part_with_another_number_is_unexpected() -> None:
     two = Two()
     two.channels[1].on_event(ImmediateReceived(10, 0, 1, 4))
