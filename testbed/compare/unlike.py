@@ -57,11 +57,11 @@ def _timeouts(entries: Sequence[Entry]) -> list[str]:
             exponent = next(iter(one.scenarios.values())).transport_of(one.spec).timeout_exponent
             least = _least_timeout_exponent(one.spec)
             if not exponent or exponent > least:
-                said, shorter = (_timeout(of) for of in (exponent, least))
+                when = f"after {_timeout(exponent)} of the real fabric's time" if exponent else "never"
                 return [
-                    f"RoCE waits {said} of the real fabric's time before it sends again what no NAK tells of; {shorter} "
-                    f"(--set transport.timeout_exponent={least}) are longer than a full queue and a round trip. That is "
-                    f"to the baseline's disadvantage where packets are lost."
+                    f"RoCE sends again what no NAK tells of {when}; {_timeout(least)} "
+                    f"(--set transport.timeout_exponent={least}) is longer than a full queue and a round trip. That "
+                    f"is to the baseline's disadvantage where packets are lost."
                 ]
     return []
 
@@ -80,7 +80,7 @@ def _timeout_ns(exponent: int) -> int:
 
 
 def _timeout(exponent: int) -> str:
-    return format_duration(_timeout_ns(exponent)) if exponent else "for ever"
+    return format_duration(_timeout_ns(exponent))
 
 
 def _shape(spec: LabSpec) -> str:
