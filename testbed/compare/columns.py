@@ -15,6 +15,7 @@ from typing import Any, Literal
 from testbed.chaos import check
 from testbed.chaos.scenario import Expect, FaultExpect, Scenario
 from testbed.chaos.workload import FlowExpect
+from testbed.compare.timeout import least_exponent
 from testbed.topology import clos
 from testbed.topology.errors import InputError, nearest
 from testbed.topology.labspec import LabSpec
@@ -134,6 +135,10 @@ def lab_of(column: Column, spec: LabSpec) -> LabSpec:
             data[section] = {name: f"{spec.planes * getattr(rates, name)} b/s" for name in ("host", "fabric")}
     if column.routing == "bgp":
         data["bgp"] = column.routed
+    lab = LabSpec.model_validate(data)
+    if column.kind == "mrc" or "timeout_exponent" in written:
+        return lab
+    data["transport"]["timeout_exponent"] = least_exponent(lab)
     return LabSpec.model_validate(data)
 
 

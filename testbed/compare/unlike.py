@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.roce.config import MAX_TIMEOUT_EXPONENT, RoceConfig
 from testbed.compare.columns import Entry
-from testbed.topology.labspec import CABLE_NS, NS_BITS, LabSpec
+from testbed.compare.timeout import least_exponent, timeout_ns
+from testbed.topology.labspec import NS_BITS, LabSpec
 from testbed.topology.sizes import frame_bytes
 from testbed.topology.units import format_duration, format_rate
-
-_LINKS_THERE_AND_BACK = 8  # host, T0, T1, T0, host
 
 
 def said(entries: Sequence[Entry]) -> list[str]:
@@ -35,8 +33,9 @@ def said(entries: Sequence[Entry]) -> list[str]:
         found.append(f"Faults of a plane happen in the only one where there is one: {told}.")
     if any(one.column.kind == "roce" for one in entries):
         found.append(
-            "RoCE has the best of several settings, chosen on this very scenario; MRC has one. RoCE's packets are "
-            "dropped where MRC's are trimmed, and NICs do not split a message over paths."
+            "RoCE has the best of several settings, chosen on this very scenario, and the first timeout that is longer "
+            "than a full queue, unless one is set; MRC has one setting. RoCE's packets are dropped where MRC's are "
+            "trimmed, and NICs do not split a message over paths."
         )
     found += _timeouts(entries)
     timers = [one.spec.bgp for one in entries if one.spec.routing == "bgp"]
@@ -55,7 +54,7 @@ def _timeouts(entries: Sequence[Entry]) -> list[str]:
     for one in entries:
         if one.column.kind == "roce":
             exponent = next(iter(one.scenarios.values())).transport_of(one.spec).timeout_exponent
-            least = _least_timeout_exponent(one.spec)
+            least = least_exponent(one.spec)
             if not exponent or exponent > least:
                 when = f"after {_timeout(exponent)} of the real fabric's time" if exponent else "never"
                 return [
@@ -66,21 +65,8 @@ def _timeouts(entries: Sequence[Entry]) -> list[str]:
     return []
 
 
-def _least_timeout_exponent(spec: LabSpec) -> int:
-    """The first of which the timeout is longer than a full queue and a round trip of the real fabric."""
-    slowest_bps = min(spec.stands_for.host, spec.stands_for.fabric)
-    there_and_back_ns = _LINKS_THERE_AND_BACK * (frame_bytes() * NS_BITS / slowest_bps + CABLE_NS)
-    needed_ns = spec.queue.size * NS_BITS / slowest_bps + there_and_back_ns
-    exponents = range(1, MAX_TIMEOUT_EXPONENT)
-    return next((of for of in exponents if _timeout_ns(of) > needed_ns), MAX_TIMEOUT_EXPONENT)
-
-
-def _timeout_ns(exponent: int) -> int:
-    return RoceConfig(timeout_exponent=exponent).timeout_ns or 0
-
-
 def _timeout(exponent: int) -> str:
-    return format_duration(_timeout_ns(exponent))
+    return format_duration(timeout_ns(exponent))
 
 
 def _shape(spec: LabSpec) -> str:

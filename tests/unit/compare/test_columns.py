@@ -46,6 +46,16 @@ def test_every_host_has_the_same_bandwidth_and_so_has_every_rack(column: columns
     clos.build(lab)
 
 
+@pytest.mark.parametrize(("planes", "exponent"), [(1, 6), (4, 4), (8, 3)])
+def test_roces_timeout_is_the_first_that_is_longer_than_a_full_queue(planes: int, exponent: int) -> None:
+    lab = lab_of(COLUMNS["roce"], DEMO.model_copy(update={"planes": planes}))
+    assert lab.transport.timeout_exponent == exponent
+    full_ns = 8e9 * lab.queue.size / lab.stands_for.fabric
+    assert 4096 * 2 ** (exponent - 1) < full_ns + 20_000 and full_ns < 4096 * 2**exponent
+    spec = lab.model_copy(update={"transport": lab.transport.model_copy(update={"timeout_exponent": 9})})
+    assert lab_of(COLUMNS["roce"], spec).transport.timeout_exponent == 9
+
+
 def test_faults_of_any_plane_happen_in_the_only_one(tmp_path: Path) -> None:
     made = entry(COLUMNS["roce"], scenario(tmp_path), DEMO, [Variant(8, "eager")])
     [one] = made.scenarios.values()
