@@ -51,7 +51,7 @@ class QpStateError(Exception):
     """The queue pair is not in a state for this: not connected yet, or failed."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)  # of a plain subclass it would compare these two fields alone
 class Event:
     """What a queue pair reports upwards; `now_ns` is when it knew. Nobody changes one."""
 

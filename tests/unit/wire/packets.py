@@ -55,7 +55,7 @@ def bits(count: int) -> st.SearchStrategy[int]:
 
 s16 = st.integers(-(1 << 15), (1 << 15) - 1)
 
-_sack_fields: dict[str, st.SearchStrategy[Any]] = {
+SACK_FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "ev": bits(32),
     "cack": bits(24),
     "bitmap": bits(64),
@@ -80,7 +80,7 @@ _endpoint_fields = {
     "ports_down": bits(32),
     "ecn_echo": bits(2),
 }
-sacks = st.builds(Sack, ack_psn_offset=s16, **_sack_fields) | st.builds(Sack, probe_id=bits(16), **_sack_fields)
+sacks = st.builds(Sack, ack_psn_offset=s16, **SACK_FIELDS) | st.builds(Sack, probe_id=bits(16), **SACK_FIELDS)
 nacks = st.builds(
     Nack, reason=bits(8), psn=bits(24), ev=bits(32), vendor=bits(8), cc_type=bits(2), tx_timestamp=bits(16)
 )

@@ -7,12 +7,19 @@ from hypothesis import given
 
 from agents.wire import headers
 from agents.wire.headers import Nack, Sack, write_opcode
-from tests.unit.wire.packets import bits, bodies
+from tests.unit.wire.packets import SACK_FIELDS, bits, bodies, sacks
 
 
 @given(bodies, bits(4))
 def test_a_body_comes_back_from_its_bytes(body: headers.ControlBody, lead: int) -> None:
     assert type(body).unpack(b"\xaa" * lead + body.pack(), lead) == body
+
+
+@given(sacks)
+def test_every_field_of_a_sack_comes_back(sack: Sack) -> None:
+    back = Sack.unpack(sack.pack(), 0)  # two of equal bytes are equal, so that says nothing of the fields
+    for name in (*SACK_FIELDS, "ack_psn_offset", "probe_id"):
+        assert getattr(back, name) == getattr(sack, name), name
 
 
 def test_sizes_are_those_of_the_text() -> None:
