@@ -142,7 +142,8 @@ def _fork(work: Callable[[], None]) -> int:
 
 
 def _send_on(running: RunningLab, pair: tuple[str, str], payload_bytes: int) -> None:
-    """Send until killed."""
+    """Send until killed, or the bench is."""
+    bench = os.getppid()
     built = frames(running, *pair, payload_bytes)
     sends = []
     with netns.inside(plan.namespace_name(running.name, pair[0])):
@@ -151,7 +152,7 @@ def _send_on(running: RunningLab, pair: tuple[str, str], payload_bytes: int) -> 
             one.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, DATA_CLASS)
             one.bind((name, 0))
         sends = [(sockets[name].send, frame_bytes) for name, frame_bytes in built]
-    while True:
+    while os.getppid() == bench:
         for send, frame_bytes in sends:
             with contextlib.suppress(OSError):  # ENOBUFS: the queue is full
                 send(frame_bytes)

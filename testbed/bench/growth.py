@@ -6,6 +6,7 @@ lab. The figure is the worst step's: its cost per unit in the largest lab over t
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,8 +50,8 @@ def spec(t0_groups: int) -> LabSpec:
 def costs(wanted: LabSpec) -> Costs:
     """Bring a lab up, look at it, take it down: what a unit of each step's work costs."""
     fabric = clos.build(wanted)
+    made = lifecycle.up(wanted, Path(f"{LAB}-{os.getpid()}.yaml"))
     try:
-        made = lifecycle.up(wanted, Path(f"{LAB}.yaml"))
         seconds = {step: made.seconds[step] for step in UNITS if step in made.seconds}
         seconds["status"] = _timed(lambda: lifecycle.status(LAB))
         with open_lab(LAB) as running:

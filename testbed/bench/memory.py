@@ -17,7 +17,10 @@ from testbed.bench.frame import Alternation, Bench, Numbers, Say
 from testbed.fabric import apply, plan
 from testbed.fabric.netlink import Kernel
 from testbed.fabric.programs import Programs
+from testbed.lab import lifecycle, lock, state
+from testbed.lab.state import LabState
 from testbed.topology import clos
+from testbed.topology.errors import InputError
 from testbed.topology.labfile import load_lab
 from testbed.topology.labspec import LabSpec
 
@@ -59,6 +62,11 @@ def _kernel_parts(spec: LabSpec) -> Numbers:
     model = clos.build(spec)
     desired = plan.build(model)
     ports = sum(len(node.ports or ()) for node in desired.nodes.values())
+    with lock.exclusive(desired.lab, "mrclab bench memory"):
+        if state.load(desired.lab) is not None:
+            raise InputError(f"lab {desired.lab} is there already", f"mrclab down {desired.lab}")
+        namespaces = [node.namespace for node in desired.nodes.values()]
+        LabState(spec, "mrclab bench memory", namespaces=namespaces).save()  # so that `down` finds what a kill leaves
     before = _settled_kb()
     try:
         with Programs(desired.last_ifindex) as programs, Kernel(desired.lab) as kernel:
@@ -69,7 +77,7 @@ def _kernel_parts(spec: LabSpec) -> Numbers:
             kernel.close()
             full = _settled_kb()
     finally:
-        apply.remove_namespaces(node.namespace for node in desired.nodes.values())
+        lifecycle.down(desired.lab)
     devices = ports + 2 * len(desired.nodes)  # each node has a pair for its SIDs or address
     node_kb, port_kb = (empty - before) / len(desired.nodes), (full - empty) / devices
     switch_ports = sum(len(model.ports(switch.name)) for switch in model.switches) / len(model.switches)

@@ -80,10 +80,7 @@ def _prepare(say: Say) -> Iterator[Alternation]:
                 "paths_verified": made.paths_verified,
             }
 
-        try:
-            yield once
-        finally:
-            lifecycle.down(LAB)
+        yield once
 
 
 BENCH = Bench(

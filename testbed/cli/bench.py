@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +32,9 @@ def bench_verb(
     import json
 
     from agents import compiled
+    from testbed import doctor
     from testbed.bench import frame
-    from testbed.topology.errors import InputError, MissingError
+    from testbed.topology.errors import InputError
 
     benches = {name: frame.find(name) for name in names or frame.BENCHES}
     if list_only:
@@ -43,11 +43,15 @@ def bench_verb(
         result(as_json, {"benches": listed}, lambda: table(["bench", "measures", "ratio"], rows))
         return 0
     before = frame.load(earlier) if earlier is not None else {}
-    if out is not None and not out.parent.is_dir():
-        raise InputError(f"there is no folder {out.parent} for {out.name}", "make it first")
-    rootly = [name for name, bench in benches.items() if bench.needs_root]
-    if rootly and os.geteuid() != 0:
-        raise MissingError("root", f"bench {rootly[0]} makes a lab", "run it as root")
+    if earlier is not None and not any(frame.RATIO in before.get(name, {}) for name in benches):
+        raise InputError(f"{earlier} has no ratio of {' or '.join(benches)}", f"it has {', '.join(before) or 'none'}")
+    if any(bench.needs_root for bench in benches.values()):
+        doctor.require("bench")
+    if out is not None:
+        try:
+            out.open("a").close()  # now, and not after minutes of measuring
+        except OSError as error:
+            raise InputError(f"{out} cannot be written: {error.strerror}", "name another file with --out") from error
     results: dict[str, Any] = {}
     for name, bench in benches.items():
         say(f"bench {name}: {bench.title}")

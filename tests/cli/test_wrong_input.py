@@ -37,6 +37,7 @@ faults:
         (["run", "link-flap", "--seed", "-1"], "0 or more"),
         (["run", "link-flap", "--seed", str(1 << 99)], "or less"),
         (["validate", "x" * 5000], "there is no lab file"),
+        (["bench", "sim", "--out", "/proc/a/b"], "/proc/a/b cannot be written: No such file or directory"),
     ],
 )
 def test_a_slip_of_the_pen(mrclab: Mrclab, arguments: list[str], says: str) -> None:
@@ -44,6 +45,14 @@ def test_a_slip_of_the_pen(mrclab: Mrclab, arguments: list[str], says: str) -> N
     assert answer.returncode == 2
     assert says in only_line(answer)
     assert answer.stdout == ""
+
+
+def test_an_earlier_result_without_what_is_measured_now(mrclab: Mrclab, tmp_path: Path) -> None:
+    earlier = tmp_path / "a.json"
+    earlier.write_text('{"benches": {"up": {"ratio": 0.4}}}')
+    answer = mrclab("bench", "sim", "--check", str(earlier))
+    assert answer.returncode == 2
+    assert only_line(answer).endswith("a.json has no ratio of sim; it has up")
 
 
 @pytest.mark.parametrize(
