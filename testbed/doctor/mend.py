@@ -1,6 +1,7 @@
 """`doctor --fix`: the commands that mend what is missing, run one by one after asking.
 
-A row's fix is a command when its first word is a program of `_PROGRAMS`; everything else only a person can do.
+A row's fix is a command when its first word is this Python or a program of `_PROGRAMS`; everything else only a person
+can do.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterable
 
 from testbed.doctor.needs import fix_of
@@ -54,4 +56,4 @@ def run(wanted: list[list[str]], ask: Callable[[str], bool], say: Callable[[str]
 
 def _is_command(fix: str) -> bool:
     words = shlex.split(fix)
-    return words[0] in _PROGRAMS or words[1:4] == ["-m", "pip", "install"]
+    return words[0] in (*_PROGRAMS, sys.executable)

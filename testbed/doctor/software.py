@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -103,11 +104,16 @@ def compiled_agents() -> Iterator[Row]:
 
     there = compiled.is_built(compiled.build_folder())
     found = "compiled" if there else "plain Python"
-    yield judged("fast agents", there, found, "more packets a second", f"{sys.executable} -m agents.build", "degraded")
+    yield judged("fast agents", there, found, "more packets a second", _python("agents.build"), "degraded")
 
 
 def _pip(what: str) -> str:
     """The checkout's packages are in one list, and those that only its tests need in another."""
     locked = "requirements-test.lock" if "[test]" in what else "requirements.lock"
-    source = f"-r {root_folder / locked}" if (root_folder := checkout()) else f"--upgrade {what}"
-    return f"{sys.executable} -m pip install {source}"
+    root_folder = checkout()
+    return _python("pip", "install", *(("-r", str(root_folder / locked)) if root_folder else ("--upgrade", what)))
+
+
+def _python(*words: str) -> str:
+    """A command of this very Python's."""
+    return shlex.join((sys.executable, "-m", *words))

@@ -58,7 +58,7 @@ def find_inventory(text: str) -> str:
     known = {path.stem: path for path in sorted(shelf.iterdir())}
     if text in known:
         return str(known[text])
-    if library.is_there(Path(text)):
+    if text and library.is_there(Path(text)):  # "" would be this folder, with whatever is in it
         return str(Path(text).resolve())
     hint = nearest(text, known) or f"a file, hosts like 'one,two,', or one of {', '.join(known)}"
     raise InputError(f"there is no inventory {text!r}", hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import resource
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,15 @@ def test_fixes_are_commands_with_packages_together_and_words_are_left_to_people(
     install = ["apt-get", "install", "a", "c", "-y", "--no-install-recommends"]
     assert mend.commands(rows) == [["apt-get", "update"], install, ["modprobe", "b"]]
     assert mend.commands(rows[:1]) == []
+
+
+def test_what_this_python_is_to_do_is_a_command_wherever_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/a lab/bin/python")
+    monkeypatch.setattr(software, "checkout", lambda: Path("/a lab"))
+    monkeypatch.setattr(compiled, "is_built", lambda folder: False)
+    rows = [*software.modules_for({"no_such_module": ("nothing", "fast")})(), *software.compiled_agents()]
+    install = ["/a lab/bin/python", "-m", "pip", "install", "-r", "/a lab/requirements.lock"]
+    assert mend.commands(rows) == [install, ["/a lab/bin/python", "-m", "agents.build"]]
 
 
 def test_a_fix_is_run_only_when_asked_for_and_a_failure_is_told(tmp_path: Path) -> None:

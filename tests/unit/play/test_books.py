@@ -98,7 +98,8 @@ def test_inventories_by_name_by_path_and_as_hosts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("vagrnt", "did you mean 'vagrant'?"), ("qqq", "or one of local, machines")]
+    ("text", "said"),
+    [("vagrnt", "did you mean 'vagrant'?"), ("qqq", "or one of local, machines"), ("", "or one of local, machines")],
 )
 def test_an_inventory_that_is_not_there_is_refused(text: str, said: str) -> None:
     with pytest.raises(InputError) as refused:
