@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from testbed.chaos import check
 from testbed.chaos.scenario import Expect, FaultExpect, Scenario
 from testbed.chaos.workload import FlowExpect
-from testbed.compare.timeout import least_exponent
+from testbed.compare import timeout
 from testbed.topology import clos
 from testbed.topology.errors import InputError, nearest
 from testbed.topology.labspec import LabSpec
@@ -66,26 +66,41 @@ class Variant:
 
     qps: int | None = None
     dcqcn: str | None = None
+    timeout_exponent: int | None = None  # None: that of lab or scenario
 
     @property
     def name(self) -> str:
         """For people."""
-        return "as it is" if self.qps is None else f"{self.qps} QP{'s' if self.qps > 1 else ''}, {self.dcqcn}"
+        if self.qps is None:
+            return "as it is"
+        name = f"{self.qps} QP{'s' if self.qps > 1 else ''}, {self.dcqcn}"
+        return name if self.timeout_exponent is None else f"{name}, timeout {timeout.words(self.timeout_exponent)}"
 
     def file_name(self, column: Column, seed: int) -> str:
         """Of the result of a run, without its ending."""
         setting = "" if self.qps is None else f"-{self.qps}-{self.dcqcn}"
+        if self.timeout_exponent is not None:
+            setting += f"-timeout-{self.timeout_exponent}"
         return f"{column.name}{setting}-seed-{seed}"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A column on its lab: what runs there, by variant; `mapped`: targets of faults as they are written there."""
+    """A column on its lab: what runs there, by variant; `mapped`: targets of faults as they are written there.
+
+    `tried` are all tried; `sooner` has the best of them with the shortest timeout as well, where none is asked for.
+    """
 
     column: Column
     spec: LabSpec
     scenarios: dict[Variant, Scenario]
     mapped: dict[str, str]
+    sooner: dict[Variant, Variant]
+
+    @property
+    def tried(self) -> list[Variant]:
+        """All variants that are tried in any case."""
+        return [variant for variant in self.scenarios if variant.timeout_exponent is None]
 
 
 def find(names: Iterable[str]) -> list[Column]:
@@ -115,10 +130,15 @@ def entry(column: Column, scenario: Scenario, spec: LabSpec, tried: Iterable[Var
     """A column of a comparison. Raises InputError when the scenario cannot run there."""
     lab = lab_of(column, spec)
     mapped = {} if not column.one_plane else {one.target: _in_one_plane(one.target) for one in scenario.faults}
-    found = {variant: _scenario(column, scenario, lab, mapped, variant) for variant in tried}
+    tried = list(tried)
+    least = timeout.least_exponent(lab)
+    sooner = {}
+    if column.kind == "roce" and not timeout.is_set(spec, scenario) and least < lab.transport.timeout_exponent:
+        sooner = {variant: replace(variant, timeout_exponent=least) for variant in tried}
+    found = {variant: _scenario(column, scenario, lab, mapped, variant) for variant in [*tried, *sooner.values()]}
     for one in found.values():
         check.check(one, clos.build(lab))
-    return Entry(column, lab, found, {old: new for old, new in mapped.items() if old != new})
+    return Entry(column, lab, found, {old: new for old, new in mapped.items() if old != new}, sooner)
 
 
 def lab_of(column: Column, spec: LabSpec) -> LabSpec:
@@ -135,10 +155,6 @@ def lab_of(column: Column, spec: LabSpec) -> LabSpec:
             data[section] = {name: f"{spec.planes * getattr(rates, name)} b/s" for name in ("host", "fabric")}
     if column.routing == "bgp":
         data["bgp"] = column.routed
-    lab = LabSpec.model_validate(data)
-    if column.kind == "mrc" or "timeout_exponent" in written:
-        return lab
-    data["transport"]["timeout_exponent"] = least_exponent(lab)
     return LabSpec.model_validate(data)
 
 
@@ -148,6 +164,8 @@ def _scenario(column: Column, scenario: Scenario, lab: LabSpec, mapped: dict[str
     settings["kind"] = column.kind
     if variant.dcqcn is not None:
         settings["dcqcn"] = variant.dcqcn
+    if variant.timeout_exponent is not None:
+        settings["timeout_exponent"] = variant.timeout_exponent
     transport = Transport().model_copy(update=settings)
     transport.__pydantic_fields_set__.clear()
     transport.__pydantic_fields_set__.update(settings)

@@ -18,7 +18,7 @@ from testbed.chaos import check
 from testbed.chaos.kept import Kept
 from testbed.chaos.scenario import Scenario
 from testbed.compare import columns, figures, page, unlike
-from testbed.compare.columns import Column, Entry
+from testbed.compare.columns import Column, Entry, Variant
 from testbed.compare.figures import Observed
 from testbed.compare.stages import One, Runs, Stage, stage
 from testbed.compare.told import Compared, told_of
@@ -112,22 +112,29 @@ def compare(
 
 
 def _run_column(one: Compared, entry: Entry, seeds: Sequence[int], stage: Stage, kept: Kept, tell: Tell) -> None:
-    tried = list(entry.scenarios)
+    tried = entry.tried
     one.best = tried[0]
     runs = _Runs(one.column, entry, stage, kept, tell)
     try:
         with runs:
             if len(tried) > 1:
-                trials = [(variant, seeds[0]) for variant in tried]
-                runs.make(trials, f"{len(tried)} settings with seed {seeds[0]}")
-                one.tried = {variant: [observed] for (variant, _), observed in runs.there(trials).items()}
-                one.best = max(one.tried, key=lambda variant: figures.worth(one.tried[variant]), default=tried[0])
+                _try(one, runs, tried, seeds[0])
+            if one.best in entry.sooner:
+                _try(one, runs, [one.best, entry.sooner[one.best]], seeds[0])
             many = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
             runs.make([(one.best, seed) for seed in seeds], f"{one.best.name}, {many}")
     except MrclabError as error:
         one.missing = f"{error}"
         one.error = error
     one.runs = list(runs.there((one.best, seed) for seed in seeds).values())
+
+
+def _try(one: Compared, runs: _Runs, variants: Sequence[Variant], seed: int) -> None:
+    """Choose the best of these with one seed."""
+    trials = [(variant, seed) for variant in variants]
+    runs.make(trials, f"{len(variants)} settings with seed {seed}")
+    one.tried |= {variant: [observed] for (variant, _), observed in runs.there(trials).items()}
+    one.best = max(one.tried, key=lambda variant: figures.worth(one.tried[variant]), default=variants[0])
 
 
 class _Runs:

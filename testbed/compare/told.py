@@ -59,7 +59,13 @@ def _column(one: Compared, rows: Sequence[Figure]) -> dict[str, Any]:
         "time_dilation": None if one.spec is None else one.spec.time_dilation,
         "best": None if one.best is None else one.best.name,
         "tried": [
-            {"variant": variant.name, "qps": variant.qps, "dcqcn": variant.dcqcn, "score_bps": figures.score(runs)}
+            {
+                "variant": variant.name,
+                "qps": variant.qps,
+                "dcqcn": variant.dcqcn,
+                "timeout_exponent": variant.timeout_exponent,
+                "score_bps": figures.score(runs),
+            }
             for variant, runs in one.tried.items()
         ],
         "verdicts": verdicts_of(run.verdict for run in one.runs),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from testbed.compare import timeout
 from testbed.compare.columns import Entry
-from testbed.compare.timeout import least_exponent, timeout_ns
 from testbed.topology.labspec import NS_BITS, LabSpec
 from testbed.topology.sizes import frame_bytes
 from testbed.topology.units import format_duration, format_rate
@@ -33,9 +33,8 @@ def said(entries: Sequence[Entry]) -> list[str]:
         found.append(f"Faults of a plane happen in the only one where there is one: {told}.")
     if any(one.column.kind == "roce" for one in entries):
         found.append(
-            "RoCE has the best of several settings, chosen on this very scenario, and the first timeout that is longer "
-            "than a full queue, unless one is set; MRC has one setting. RoCE's packets are dropped where MRC's are "
-            "trimmed, and NICs do not split a message over paths."
+            "RoCE has the best of several settings, chosen on this very scenario; MRC has one. RoCE's packets are "
+            "dropped where MRC's are trimmed, and NICs do not split a message over paths."
         )
     found += _timeouts(entries)
     timers = [one.spec.bgp for one in entries if one.spec.routing == "bgp"]
@@ -50,23 +49,19 @@ def said(entries: Sequence[Entry]) -> list[str]:
 
 
 def _timeouts(entries: Sequence[Entry]) -> list[str]:
-    """Where RoCE's timeout is longer than it has to be, which costs it much: it is a setting that is not tried."""
+    """Where RoCE's timeout is longer than it has to be, and no other is tried since it was asked for."""
     for one in entries:
-        if one.column.kind == "roce":
+        if one.column.kind == "roce" and not one.sooner:
             exponent = next(iter(one.scenarios.values())).transport_of(one.spec).timeout_exponent
-            least = least_exponent(one.spec)
+            least = timeout.least_exponent(one.spec)
             if not exponent or exponent > least:
-                when = f"after {_timeout(exponent)} of the real fabric's time" if exponent else "never"
+                when = f"after {timeout.words(exponent)} of the real fabric's time" if exponent else "never"
                 return [
-                    f"RoCE sends again what no NAK tells of {when}; {_timeout(least)} "
+                    f"RoCE sends again what no NAK tells of {when}; {timeout.words(least)} "
                     f"(--set transport.timeout_exponent={least}) is longer than a full queue and a round trip. That "
                     f"is to the baseline's disadvantage where packets are lost."
                 ]
     return []
-
-
-def _timeout(exponent: int) -> str:
-    return format_duration(timeout_ns(exponent))
 
 
 def _shape(spec: LabSpec) -> str:

@@ -42,7 +42,10 @@ def test_columns_side_by_side(tmp_path: Path) -> None:
     assert comparison.exit_code == 0 and not told["interrupted"]
     mrc, ecmp, roce, bgp = told["columns"]
     assert bgp["missing"] and not any(one["missing"] for one in (mrc, ecmp, roce))
-    assert len(roce["tried"]) == 2 and not mrc["tried"]
+    asked = [(one["qps"], one["timeout_exponent"]) for one in roce["tried"]]
+    assert asked[:2] == [(1, None), (2, None)] and not mrc["tried"]
+    better = max(roce["tried"][:2], key=lambda one: one["score_bps"])  # with the shortest timeout as well
+    assert asked[2:] == [(better["qps"], 5)]
     assert roce["best"] == max(roce["tried"], key=lambda one: one["score_bps"])["variant"]
     for column in (mrc, ecmp, roce):
         assert [one["seed"] for one in column["runs"]] == [4, 5]
@@ -68,7 +71,7 @@ def test_what_is_there_is_not_run_again_unless_it_was_not_valid(tmp_path: Path) 
     told: list[str] = []
     first = run(tmp_path, names="roce", seeds=(4,))
     kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("roce-*-seed-*.json")}
-    assert len(kept) == 2
+    assert len(kept) == 3
     again = run(tmp_path, names="roce", seeds=(4,), tell=told.append)
     assert again.told == first.told and told[0].endswith("2 of these runs are there already")
 

@@ -46,19 +46,31 @@ def test_every_host_has_the_same_bandwidth_and_so_has_every_rack(column: columns
     clos.build(lab)
 
 
-@pytest.mark.parametrize(("planes", "exponent"), [(1, 6), (4, 4), (8, 3)])
-def test_roces_timeout_is_the_first_that_is_longer_than_a_full_queue(planes: int, exponent: int) -> None:
-    lab = lab_of(COLUMNS["roce"], DEMO.model_copy(update={"planes": planes}))
-    assert lab.transport.timeout_exponent == exponent
-    full_ns = 8e9 * lab.queue.size / lab.stands_for.fabric
+@pytest.mark.parametrize(("planes", "exponent"), [(2, 5), (4, 4), (8, 3)])
+def test_roce_is_tried_with_the_first_timeout_that_is_longer_than_a_full_queue_too(
+    tmp_path: Path, planes: int, exponent: int
+) -> None:
+    spec = DEMO.model_copy(update={"planes": planes})
+    text, eager = TEXT.replace("p2t0-1:p2t1-3", "p0t0-1:p0t1-3").replace("plane=3", "plane=0"), Variant(8, "eager")
+    made = entry(COLUMNS["roce"], scenario(tmp_path, text.replace("p1t1", "p0t1")), spec, [eager])
+    [(variant, sooner)] = made.sooner.items()
+    assert (made.tried, variant) == ([eager], eager)
+    assert made.scenarios[sooner].transport_of(made.spec).timeout_exponent == exponent
+    assert made.scenarios[eager].transport_of(made.spec).timeout_exponent == 6
+    full_ns = 8e9 * made.spec.queue.size / made.spec.stands_for.fabric
     assert 4096 * 2 ** (exponent - 1) < full_ns + 20_000 and full_ns < 4096 * 2**exponent
-    spec = lab.model_copy(update={"transport": lab.transport.model_copy(update={"timeout_exponent": 9})})
-    assert lab_of(COLUMNS["roce"], spec).transport.timeout_exponent == 9
+    assert sooner.file_name(made.column, 1) != eager.file_name(made.column, 1)
+
+
+def test_a_timeout_that_is_asked_for_is_the_only_one(tmp_path: Path) -> None:
+    asked = scenario(tmp_path, TEXT.replace("retry_count: 3", "timeout_exponent: 9"))
+    assert not entry(COLUMNS["roce"], asked, DEMO, [Variant(8, "eager")]).sooner
+    assert not entry(COLUMNS["mrc"], scenario(tmp_path), DEMO, [Variant()]).sooner
 
 
 def test_faults_of_any_plane_happen_in_the_only_one(tmp_path: Path) -> None:
     made = entry(COLUMNS["roce"], scenario(tmp_path), DEMO, [Variant(8, "eager")])
-    [one] = made.scenarios.values()
+    one = made.scenarios[Variant(8, "eager")]
     assert [fault.target for fault in one.faults] == [
         "p0t0-1:p0t1-3",
         "links tier=t0-t1 plane=0 pick=2",
@@ -71,7 +83,7 @@ def test_faults_of_any_plane_happen_in_the_only_one(tmp_path: Path) -> None:
 def test_each_transport_keeps_its_own_settings_of_the_scenario(tmp_path: Path) -> None:
     wanted = scenario(tmp_path)
     roce = entry(COLUMNS["roce"], wanted, DEMO, [Variant(8, "eager")])
-    [one] = roce.scenarios.values()
+    one = roce.scenarios[Variant(8, "eager")]
     settings = one.transport_of(roce.spec)
     assert (settings.kind, settings.dcqcn, settings.retry_count) == ("roce", "eager", 3)
     assert settings.evs_per_plane is None
