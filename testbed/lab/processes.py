@@ -92,14 +92,21 @@ def end_all(lab: str, inodes: set[int], grace_s: float, kill_s: float = 2.0) -> 
     ended: set[int] = set()
     for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
         deadline = time.monotonic() + wait_s
-        pids = of_lab(lab, inodes)
-        ended.update(pids)
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-        while any(map(is_alive, pids)) and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
-    left = [pid for pid in of_lab(lab, inodes) if is_alive(pid)]
-    if left:
+        while pids := _living(lab, inodes):  # more than once: one of them may just have forked
+            ended.update(pids)
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            while any(map(is_alive, pids)) and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+            if time.monotonic() >= deadline:
+                break
+        else:
+            return len(ended)
+    if left := _living(lab, inodes):
         raise MrclabError(f"processes {', '.join(map(str, left))} of lab {lab} do not end")
     return len(ended)
+
+
+def _living(lab: str, inodes: set[int]) -> list[int]:
+    return [pid for pid in of_lab(lab, inodes) if is_alive(pid)]

@@ -160,7 +160,7 @@ def test_a_low_soft_limit_of_open_files_is_raised(lab_file: LabFile) -> None:
 def test_down_ends_what_the_user_left_running_in_a_node(lab_file: LabFile) -> None:
     up(lab_file("tiny", "fa-busy"))
     with netns.inside("fa-busy.h0"):
-        loop = "trap '' TERM; echo deaf; while :; do sleep 0.1; done"
+        loop = "trap '' TERM; echo deaf; while :; do sleep 0.01; done"
         stubborn = subprocess.Popen(["sh", "-c", loop], stdout=subprocess.PIPE)
     assert stubborn.stdout is not None
     with stubborn.stdout:
