@@ -107,7 +107,7 @@ def _shaper() -> None:
 
 
 def _clsact() -> None:
-    _ask(messages.qdisc(plan.Qdisc("near", "clsact", 0xFFFF0000, 0xFFFFFFF1), _NEAR.ifindex))
+    _ask(messages.qdisc(plan.clsact("near"), _NEAR.ifindex))
 
 
 def _packet_sockets() -> None:

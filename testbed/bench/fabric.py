@@ -57,7 +57,8 @@ def unshape(running: RunningLab) -> None:
     for node in running.clos.nodes:
         lines = []
         for port, _ in running.clos.ports(node):
-            lines += [f"qdisc del dev {port.name} root", f"filter del dev {port.name} egress"]
+            lines.append(f"qdisc del dev {port.name} root")
+        lines.append(f"filter del block {plan.HOOK_BLOCKS['egress']}")
         subprocess.run(
             ["tc", "-n", plan.namespace_name(running.name, node), "-batch", "-"],
             input="\n".join(lines),

@@ -89,24 +89,17 @@ def queue_requests(node: NodePlan, devices: Container[str] | None = None) -> lis
     ]
 
 
-def program_requests(
-    node: NodePlan, program_fds: Mapping[str, int], devices: Container[str] | None = None
-) -> list[Request]:
+def program_requests(node: NodePlan, program_fds: Mapping[str, int]) -> list[Request]:
     """The programs of a node. `program_fds`: what to attach them by, by name. The port map has to be set before."""
-    index = _ifindexes(node)
-    return [
-        messages.program_filter(item, index[item.device], program_fds[item.program])
-        for item in node.filters
-        if devices is None or item.device in devices
-    ]
+    return [messages.program_filter(item, program_fds[item.program]) for item in node.filters]
 
 
 def queues_anew(node: NodePlan, program_fds: Mapping[str, int], devices: Collection[str]) -> list[Request]:
-    """Both for some devices whatever hangs at them now, with which goes what waits there."""
+    """The queues of some devices whatever they have now, with which goes what waits there; and the node's programs."""
     index = _ifindexes(node)
     roots = {(item.device, item.parent) for item in node.qdiscs if item.kind in ("htb", "clsact")}
     gone = [messages.no_qdisc(parent, device, index[device]) for device, parent in roots if device in devices]
-    return [*gone, *queue_requests(node, devices), *program_requests(node, program_fds, devices)]
+    return [*gone, *queue_requests(node, devices), *program_requests(node, program_fds)]
 
 
 def node_requests(node: NodePlan, devices: Iterable[str] | None = None) -> list[Request]:

@@ -28,9 +28,8 @@ from testbed.fabric.netlink import (
     Request,
 )
 from testbed.fabric.objects import Address, Filter, Hop, HtbClass, Interface, Neighbour, Qdisc, Route, Rule, Sid
-from testbed.fabric.plan import TICK_NS
+from testbed.fabric.plan import HOOK_BLOCKS, TICK_NS
 
-CLSACT_HOOKS = {"ingress": rtnl.TC_H_CLSACT_INGRESS, "egress": rtnl.TC_H_CLSACT_EGRESS}
 BPF_PRIORITY = 1
 OWN = "lo"  # where, in the words of a rule, those packets come in that the node itself sends
 
@@ -193,6 +192,10 @@ def _qdisc(item: Qdisc, instead: bool) -> bytes:
     elif item.kind == "netem":
         times = item.delay_ns // TICK_NS, item.jitter_ns // TICK_NS
         attributes += raw(rtnl.TCA_OPTIONS, rtnl.TC_NETEM_QOPT.pack(times[0], _NO_LIMIT_PACKETS, 0, 0, 0, times[1]))
+    if item.ingress_block:
+        attributes += u32(rtnl.TCA_INGRESS_BLOCK, item.ingress_block)
+    if item.egress_block:
+        attributes += u32(rtnl.TCA_EGRESS_BLOCK, item.egress_block)
     if item.size_table:
         attributes += nested(rtnl.TCA_STAB, _EMPTY_SIZE_TABLE)
     return _traffic(rtnl.RTM_NEWQDISC, attributes, item.handle, item.parent, flags=_REPLACE if instead else _CREATE)
@@ -232,28 +235,25 @@ def _htb_class(item: HtbClass, change: bool) -> bytes:
     return _traffic(rtnl.RTM_NEWTCLASS, attributes, item.classid, item.parent, flags=0 if change else _CREATE)
 
 
-def program_filter(item: Filter, ifindex: int, program_fd: int) -> Request:
-    """An eBPF program at a clsact hook of a port."""
-    return _on_device(
-        _program_filter(item.hook, item.program, program_fd), f"{item.hook} program", item.device, ifindex
-    )
-
-
 @cache
-def _program_filter(hook: str, name: str, program_fd: int) -> bytes:
+def program_filter(item: Filter, program_fd: int) -> Request:
+    """An eBPF program in the block of a hook, which some port has to share; no error when there is one already."""
     options = nested(
         rtnl.TCA_OPTIONS,
         u32(rtnl.TCA_BPF_FD, program_fd),
-        text(rtnl.TCA_BPF_NAME, name),
+        text(rtnl.TCA_BPF_NAME, item.program),
         u32(rtnl.TCA_BPF_FLAGS, rtnl.TCA_BPF_FLAG_ACT_DIRECT),
     )
     info = BPF_PRIORITY << 16 | socket.htons(rtnl.ETH_P_ALL)
-    return _traffic(rtnl.RTM_NEWTFILTER, text(rtnl.TCA_KIND, "bpf") + options, 1, CLSACT_HOOKS[hook], info)
+    header = rtnl.TCMSG.pack(0, rtnl.TCM_IFINDEX_MAGIC_BLOCK, 1, HOOK_BLOCKS[item.hook], info)
+    body = header + text(rtnl.TCA_KIND, "bpf") + options
+    tolerated = frozenset({errno.EEXIST})
+    return _request(rtnl.RTM_NEWTFILTER, NLM_F_ACK | _CREATE, f"{item.hook} program", body, tolerated)
 
 
-def _traffic(kind: int, attributes: bytes, handle: int, parent: int, info: int = 0, *, flags: int = _CREATE) -> bytes:
+def _traffic(kind: int, attributes: bytes, handle: int, parent: int, *, flags: int = _CREATE) -> bytes:
     """A traffic control message for no device yet: all ports of a kind have the same ones but for the ifindex."""
-    return _request(kind, NLM_F_ACK | flags, "", rtnl.TCMSG.pack(0, 0, handle, parent, info) + attributes).message
+    return _request(kind, NLM_F_ACK | flags, "", rtnl.TCMSG.pack(0, 0, handle, parent, 0) + attributes).message
 
 
 def _on_device(message: bytes, about: str, device: str, ifindex: int) -> Request:
@@ -289,7 +289,7 @@ def classes_of(ifindex: int) -> Request:
 
 
 @cache
-def filters_of(ifindex: int, parent: int) -> Request:
-    """Dump the filters of a device below `parent`; a device without that qdisc has none."""
-    body = rtnl.TCMSG.pack(0, ifindex, 0, parent, 0)
+def filters_of(block: int) -> Request:
+    """Dump the filters of a shared block; one that no port shares has none."""
+    body = rtnl.TCMSG.pack(0, rtnl.TCM_IFINDEX_MAGIC_BLOCK, 0, block, 0)
     return _dump(rtnl.RTM_GETTFILTER, "filters", body, errno.EINVAL)

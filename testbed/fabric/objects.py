@@ -85,6 +85,8 @@ class Sid:
 class Qdisc:
     """A queueing discipline; `limit_bytes` for bfifo, `default_class` for htb, delay and jitter for netem.
 
+    The blocks of a clsact are the namespace's, by number: what hangs in one runs at that hook of all its ports.
+
     With a `size_table` (an empty one) it takes a packet's length when the packet comes. Without, it goes by the length
     from before clsact egress: a trimmed packet would hold the line as long as a whole one.
     """
@@ -98,6 +100,8 @@ class Qdisc:
     size_table: bool = False
     delay_ns: int = 0
     jitter_ns: int = 0
+    ingress_block: int = 0
+    egress_block: int = 0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -117,9 +121,8 @@ class HtbClass:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Filter:
-    """An eBPF program at the clsact hook of a device."""
+    """An eBPF program at a clsact hook of all ports of a node: in the block that they share for it."""
 
-    device: str
     hook: Literal["ingress", "egress"]
     program: str
 

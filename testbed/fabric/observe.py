@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 from operator import attrgetter
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from testbed.fabric import messages, netns, rtnl, srv6
 from testbed.fabric.addressing import is_of_hosts, namespace_name
@@ -31,7 +31,7 @@ from testbed.fabric.objects import (
     Rule,
     Sid,
 )
-from testbed.fabric.plan import ROOT_HANDLE, TICK_NS
+from testbed.fabric.plan import HOOK_BLOCKS, ROOT_HANDLE, TICK_NS
 from testbed.fabric.portmap import PortMap
 from testbed.topology.port_settings import PortSettings
 
@@ -56,7 +56,7 @@ _IDENTITY = {
     "sids": ("dst",),
     "qdiscs": ("device", "handle"),
     "classes": ("device", "classid"),
-    "filters": ("device", "hook"),
+    "filters": ("hook",),
     "ports": ("device",),
 }
 
@@ -201,7 +201,8 @@ def _qdiscs(kernel: RtSocket, device: Callable[[int], str]) -> Iterable[Qdisc]:
         values = pick(data, _AFTER_TCMSG)
         kind = as_text(values[rtnl.TCA_KIND])
         options = _qdisc_options(kind, values.get(rtnl.TCA_OPTIONS, b""), rtnl.TCA_STAB in values)
-        yield Qdisc(device(ifindex), kind, handle, parent, *options)  # type: ignore[arg-type]
+        blocks = (as_int(values.get(number, b"")) for number in (rtnl.TCA_INGRESS_BLOCK, rtnl.TCA_EGRESS_BLOCK))
+        yield Qdisc(device(ifindex), kind, handle, parent, *options, *blocks)  # type: ignore[arg-type]
 
 
 @cache
@@ -237,11 +238,13 @@ def _class_options(options: bytes) -> tuple[int, int, int, int, int, int]:
     return priority, rate_bps, ceil_bps, burst * TICK_NS, ceil_burst * TICK_NS, quantum
 
 
-def _filters(kernel: RtSocket, name: str, ifindex: int, hook: Literal["ingress", "egress"]) -> Iterable[Filter]:
-    for data in kernel.dump(messages.filters_of(ifindex, messages.CLSACT_HOOKS[hook])):
-        values = pick(data, _AFTER_TCMSG)
-        if rtnl.TCA_OPTIONS in values and values[rtnl.TCA_KIND] == b"bpf\0":
-            yield Filter(name, hook, as_text(pick(values[rtnl.TCA_OPTIONS])[rtnl.TCA_BPF_NAME]))
+def _filters(kernel: RtSocket) -> Iterable[Filter]:
+    for hook, block in HOOK_BLOCKS.items():
+        for data in kernel.dump(messages.filters_of(block)):
+            values = pick(data, _AFTER_TCMSG)
+            if rtnl.TCA_OPTIONS in values and values[rtnl.TCA_KIND] == b"bpf\0":
+                program = as_text(pick(values[rtnl.TCA_OPTIONS])[rtnl.TCA_BPF_NAME])
+                yield Filter(hook, program)  # type: ignore[arg-type]
 
 
 def node(kernel: Kernel, name: str, sysctls: Iterable[str] = (), ports: PortMap | None = None) -> NodePlan:
@@ -259,15 +262,11 @@ def node(kernel: Kernel, name: str, sysctls: Iterable[str] = (), ports: PortMap 
 
     routes = list(_routes(opened, device, {item.ifindex for item in interfaces if item.up}))
     qdiscs = list(_qdiscs(opened, device))
-    with_kind = {(item.device, item.kind) for item in qdiscs}
+    with_htb = {item.device for item in qdiscs if item.kind == "htb"}
     classes: list[HtbClass] = []
-    filters: list[Filter] = []
     for item in interfaces:
-        if (item.device, "htb") in with_kind:
+        if item.device in with_htb:
             classes += _classes(opened, item.device, item.ifindex)
-        if (item.device, "clsact") in with_kind:
-            filters += _filters(opened, item.device, item.ifindex, "ingress")
-            filters += _filters(opened, item.device, item.ifindex, "egress")
     return NodePlan(
         node=name,
         namespace=namespace,
@@ -281,7 +280,7 @@ def node(kernel: Kernel, name: str, sysctls: Iterable[str] = (), ports: PortMap 
         sids=_in_order(item for item in routes if isinstance(item, Sid)),
         qdiscs=_in_order(qdiscs),
         classes=_in_order(classes),
-        filters=_in_order(filters),
+        filters=_in_order(_filters(opened)),
         ports=None if ports is None else tuple(_ports(ports, interfaces, qdiscs)),
     )
 

@@ -42,6 +42,7 @@ __all__ = [
     "Sid",
     "build",
     "burst_ns",
+    "clsact",
     "htb_classes",
     "kernel_path_ev",
     "link_local",
@@ -65,6 +66,10 @@ ETHERNET_HEADER_BYTES = 14
 BURST_FRAMES = 2  # a wake-up that comes up to one frame late loses no rate
 BURST_NS = 500_000  # the same for fast lines, where two frames are shorter than a late wake-up
 TICK_NS = 64  # in which the packet scheduler counts time
+
+# One block for each hook and namespace, not one for each port: the kernel goes through all blocks of the machine for
+# each new one that is not shared, and each takes 2 KB.
+HOOK_BLOCKS = {"ingress": 1, "egress": 2}
 
 INGRESS_PROGRAM = "mrclab_ingress"
 PORT_PROGRAM = "mrclab_port"
@@ -97,10 +102,22 @@ def _leaf(clos: Clos, device: str, link: Link, handle: int, parent: int) -> Qdis
     return Qdisc(device, "bfifo", handle, parent, limit_bytes=NO_LIMIT_BYTES)
 
 
+def clsact(device: str) -> Qdisc:
+    """Where programs hang at a port: the blocks of its namespace."""
+    return Qdisc(
+        device,
+        "clsact",
+        0xFFFF0000,
+        0xFFFFFFF1,
+        ingress_block=HOOK_BLOCKS["ingress"],
+        egress_block=HOOK_BLOCKS["egress"],
+    )
+
+
 def _qdiscs(clos: Clos, device: str, link: Link) -> list[Qdisc]:
     return [
         Qdisc(device, "htb", ROOT_HANDLE, 0xFFFFFFFF, default_class=DATA_CLASS & 0xFFFF, size_table=True),
-        Qdisc(device, "clsact", 0xFFFF0000, 0xFFFFFFF1),
+        clsact(device),
         _leaf(clos, device, link, CONTROL_LEAF, CONTROL_CLASS),
         _leaf(clos, device, link, DATA_LEAF, DATA_CLASS),
     ]
@@ -150,17 +167,17 @@ def _node(clos: Clos, node: Node, sid_ifindex: int) -> NodePlan:
     ports = clos.ports(node.name)
     mtu = clos.spec.mtu
     interfaces = [LOOPBACK, *_sid_device(node, sid_ifindex, mtu)]
-    neighbours, qdiscs, classes, filters, settings = [], [], [], [], []
+    neighbours, qdiscs, classes, settings = [], [], [], []
     for port, link in ports:
         peer = clos.peer(port, link)
         interfaces.append(Interface(port.name, port.ifindex, "veth", port.mac, mtu, peer.ifindex))
         neighbours.append(Neighbour(port.name, link_local(peer), peer.mac))
         qdiscs += _qdiscs(clos, port.name, link)
         classes += htb_classes(port.name, link.rate_bps, mtu)
-        filters.append(Filter(port.name, "egress", PORT_PROGRAM))
         settings.append(port_settings(clos, port, link))
+    filters = [Filter("egress", PORT_PROGRAM)]
     if node.kind == "host":
-        filters += [Filter(port.name, "ingress", INGRESS_PROGRAM) for port, _ in ports]
+        filters.append(Filter("ingress", INGRESS_PROGRAM))
     forwarding = routing.of_node(clos, node)
     return NodePlan(
         node=node.name,

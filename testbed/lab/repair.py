@@ -21,7 +21,7 @@ from testbed.topology.errors import InvalidRunError
 
 # Sections whose objects are created or replaced by the same request that made them.
 _REPLACED = frozenset({"interfaces", "addresses", "neighbours", "routes", "hops", "sids"})
-_QUEUES = frozenset({"qdiscs", "classes", "filters"})  # of a port that misses one of these all are made anew
+_QUEUES = frozenset({"qdiscs", "classes"})  # of a port that misses one of these all are made anew
 _UNEXPECTED = "unexpected"
 _NO_PROGRAMS = "all ports: programs and port map: gone"
 
@@ -159,6 +159,6 @@ def _mend(
         lab.kernel[node.node].send(apply.node_requests(node))
     if "ports" in sections:
         apply.set_ports(node, lab.port_map)
-    devices = {item.device for item in wrong if item.section in _QUEUES and item.reason != _UNEXPECTED}
-    if devices:
+    if sections & _QUEUES or "filters" in sections:
+        devices = {item.device for item in wrong if item.section in _QUEUES and item.reason != _UNEXPECTED}
         lab.kernel[node.node].send(apply.queues_anew(node, program_fds, devices))

@@ -24,7 +24,7 @@ from testbed.chaos import by_hand
 from testbed.chaos.kinds import KINDS
 from testbed.fabric import bpf, netns
 from testbed.fabric.observe import snapshot
-from testbed.fabric.plan import namespace_name
+from testbed.fabric.plan import HOOK_BLOCKS, namespace_name
 from testbed.lab import lifecycle, state
 from testbed.lab.agents import AgentError
 from testbed.lab.capture import capture
@@ -234,7 +234,7 @@ def test_repair_makes_the_queues_and_programs_of_a_port_anew(lab: RunningLab) ->
     link = lab.clos.links[LINK]
     tc(lab, "p0t0-0", "qdisc", "del", "dev", link.a.name, "root")
     tc(lab, "p0t1-1", "qdisc", "replace", "dev", link.b.name, "root", "pfifo", "limit", "1")
-    tc(lab, "h0", "filter", "del", "dev", "eth0", "ingress")
+    tc(lab, "h0", "filter", "del", "block", str(HOOK_BLOCKS["ingress"]))
     tc(lab, "h1", "qdisc", "del", "dev", "eth1", "clsact")
     lab.port_map.change(lab.clos.ports("h1")[1][0].ifindex, loss=1.0)
     assert len(lifecycle.status(LAB).differences) >= 10  # of HTB alone each port has six objects

@@ -13,7 +13,7 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
-from testbed.fabric import messages
+from testbed.fabric import messages, plan
 from testbed.fabric.netlink import NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, Request
 from testbed.fabric.objects import Hop, Rule
 from testbed.fabric.plan import Address, Filter, HtbClass, Interface, Neighbour, Qdisc, Route, Sid
@@ -150,11 +150,14 @@ def test_another_rate_is_a_change_of_the_class_that_is_there() -> None:
 
 
 def test_a_program_goes_to_the_hook_that_it_is_for() -> None:
-    for hook, parent in (("ingress", 0xFFFFFFF2), ("egress", 0xFFFFFFF3)):
-        message = messages.program_filter(Filter("eth0", hook, "mrclab_port"), 1, 5).message  # type: ignore[arg-type]
-        assert struct.unpack_from("=I", message, 28) == (parent,)
+    clsact = messages.qdisc(plan.clsact("eth0"), 100).message
+    for hook, attribute in (("ingress", 13), ("egress", 14)):  # TCA_*_BLOCK, which pyroute2 does not know
+        message = messages.program_filter(Filter(hook, "mrclab_port"), 5).message  # type: ignore[arg-type]
+        no_device, _, block = struct.unpack_from("=iII", message, 20)
+        assert no_device == -1
+        assert struct.pack("=HHI", 8, attribute, block) in clsact
         assert b"mrclab_port\0" in message
 
 
-def test_a_device_without_filters_is_no_error() -> None:
-    assert errno.EINVAL in messages.filters_of(1, 0x10000).tolerated
+def test_a_block_without_ports_is_no_error() -> None:
+    assert errno.EINVAL in messages.filters_of(1).tolerated

@@ -103,9 +103,10 @@ def test_switches_send_nothing_back_for_what_they_cannot_forward(small: Clos) ->
 
 def test_only_host_ports_filter_the_agents_packets(small: Clos) -> None:
     for node in plan.build(small).nodes.values():
-        filtered = {item.device for item in node.filters if item.hook == "ingress"}
-        ports = {port.name for port, _ in small.ports(node.node)}
-        assert filtered == (ports if small.nodes[node.node].kind == "host" else set())
+        hooks = {item.hook for item in node.filters}
+        assert hooks == ({"ingress", "egress"} if small.nodes[node.node].kind == "host" else {"egress"})
+        sharing = {item.device for item in node.qdiscs if (item.ingress_block, item.egress_block) == (1, 2)}
+        assert sharing == {port.name for port, _ in small.ports(node.node)}
 
 
 def test_a_port_has_its_links_rate_and_the_labs_queue() -> None:
