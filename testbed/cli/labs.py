@@ -11,6 +11,7 @@ import click
 
 from testbed.cli.needs import needs
 from testbed.cli.output import json_option, result, say, show, table
+from testbed.cli.quantity import DURATION
 from testbed.topology.units import format_rate
 
 if TYPE_CHECKING:
@@ -44,17 +45,18 @@ def phases(quiet: bool) -> Iterator[Progress]:
         yield report
 
 
-def bring_up(lab: str, *, quiet: bool = False) -> UpResult:
-    """Bring a lab up from its file or name, with what the machine lacks said first."""
+def bring_up(lab: str, *, quiet: bool = False, within_ns: int | None = None) -> UpResult:
+    """Bring a lab up from its file or name, with what the machine lacks said first, and the time where it is short."""
     from testbed import doctor
-    from testbed.lab import lifecycle
+    from testbed.lab import lifecycle, limits
     from testbed.topology import library
     from testbed.topology.labfile import load_lab
 
     spec, source = load_lab(lab), library.find("topologies", lab)
     doctor.require("up")
     with phases(quiet) as progress:
-        return lifecycle.up(spec, source, progress)
+        within_s = limits.UP_WITHIN_S if within_ns is None else within_ns / 1e9
+        return lifecycle.up(spec, source, progress, within_s)
 
 
 def up_line(made: UpResult) -> str:
@@ -70,13 +72,16 @@ def up_line(made: UpResult) -> str:
 @click.command("up")
 @click.argument("lab", default="demo")
 @click.option("--dry-run", is_flag=True, help="Print what would be made, and make nothing.")
+@click.option(
+    "--within", type=DURATION, metavar="TIME", help="Refuse a lab that would take longer to bring up (default: 120 s)."
+)
 @json_option
-def up_verb(lab: str, dry_run: bool, as_json: bool) -> None:
+def up_verb(lab: str, dry_run: bool, within: int | None, as_json: bool) -> None:
     """Bring up a lab. LAB is a lab file, or the name of one in topologies/ (default: demo)."""
     if dry_run:
         _dry_run(lab, as_json)
         return
-    made = bring_up(lab, quiet=as_json)
+    made = bring_up(lab, quiet=as_json, within_ns=within)
 
     def render() -> None:
         show(up_line(made))

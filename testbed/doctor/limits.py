@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from testbed.doctor.row import Row, judged
+from testbed.lab import cgroup
 
 MIN_FREE_MB = 512  # the demo's agents and a report
 MIN_OPEN_FILES = 1024
@@ -32,9 +32,9 @@ def memory() -> Iterator[Row]:
     with open(TOP / "proc/meminfo") as file:
         free_kb = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable:"))
     free_mb, found = free_kb // 1024, f"{free_kb // 1024} MB"
-    left_mb = _left_of("memory.max", "memory.current", 1 << 20)
-    if left_mb is not None and left_mb < free_mb:
-        free_mb, found = left_mb, f"{left_mb} MB left to this control group"
+    left = cgroup.left("memory.max", "memory.current", TOP)
+    if left is not None and left >> 20 < free_mb:
+        free_mb, found = left >> 20, f"{left >> 20} MB left to this control group"
     fix = "end other programs, or give the machine more memory"
     yield judged(f"{MIN_FREE_MB} MB of memory", free_mb >= MIN_FREE_MB, found, "the agents", fix, "degraded")
 
@@ -58,7 +58,7 @@ def open_files() -> Iterator[Row]:
 def processes() -> Iterator[Row]:
     """May there be enough processes: one for each host?"""
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
-    left = _left_of("pids.max", "pids.current", 1)
+    left = cgroup.left("pids.max", "pids.current", TOP)
     most = min((limit for limit in (hard, left) if limit is not None and limit >= 0), default=None)
     enough = most is None or most >= MIN_PROCESSES
     found = "no limit" if most is None else f"at most {most}"
@@ -88,20 +88,3 @@ def clock() -> Iterator[Row]:
         return
     fix = "boot with a clock source that programs can read without the kernel (tsc, kvm-clock, arch_sys_counter)"
     yield judged("clock", source not in _SLOW_CLOCKS, source, "the time of each packet", fix, "degraded")
-
-
-def _left_of(limit: str, used: str, unit: int) -> int | None:
-    """What this process's control group (cgroup v2) and those above it leave, in units; None: no limit is known."""
-    try:
-        line = next(one for one in (TOP / "proc/self/cgroup").read_text().splitlines() if one.startswith("0::"))
-    except (OSError, StopIteration):
-        return None
-    top = TOP / "sys/fs/cgroup"
-    group = top / line.removeprefix("0::").lstrip("/")
-    left = []
-    for folder in (group, *group.parents):
-        with suppress(OSError, ValueError):  # no such file at the top; `max` is no number
-            left.append(int((folder / limit).read_text()) - int((folder / used).read_text()))
-        if folder == top:
-            break
-    return min(left) // unit if left else None

@@ -31,7 +31,7 @@ from testbed.topology.labspec import LabSpec
 
 RESULT_SCHEMA_VERSION = 1
 AGENT_GRACE_S = 1.0
-PROGRAMS_GONE_WITHIN_S = 10.0
+PROGRAMS_GONE_WITHIN_S, PROGRAMS_GONE_PER_NODE_S = 10.0, 0.05
 MAPS_GONE_WITHIN_S = 1.0  # where nobody reads them it takes some hundredths
 _POLL_S = 0.01
 _DIFFERENCES_SHOWN = 5
@@ -127,8 +127,12 @@ class _Stopwatch:
         return {"total": round(time.monotonic() - self._start, 4), **self.seconds}
 
 
-def up(spec: LabSpec, source_file: str | Path, progress: Progress = _silent) -> UpResult:
+def up(
+    spec: LabSpec, source_file: str | Path, progress: Progress = _silent, within_s: float = limits.UP_WITHIN_S
+) -> UpResult:
     """Bring a lab up. Up already from the same file: says so, and changes nothing.
+
+    A lab that would take longer than `within_s` by what is known of its size is refused.
 
     Raises InputError when a lab of that name is up from another file or a foreign namespace has a name we need,
     MissingError when the machine lacks something, MrclabError when the kernel is not as planned. After an error nothing
@@ -142,7 +146,7 @@ def up(spec: LabSpec, source_file: str | Path, progress: Progress = _silent) -> 
             return _already_up(found, spec, source)
         if found is not None:
             _remove(found)  # the rest of a command that was killed; the lock says that nobody works on it
-        limits.require(spec)  # before the plan: that of a lab far too large takes minutes
+        limits.require(spec, within_s=within_s)  # before the plan: that of a lab far too large takes minutes
         fabric = clos.build(spec)
         desired = plan.build(fabric)
         _refuse_foreign(desired)
@@ -309,7 +313,7 @@ def _wait_until_gone(found: LabState) -> dict[int, str]:
 
     The programs let go of their maps; but who reads the port map in its memory keeps it. Returns those.
     """
-    start = time.monotonic()
+    start, within_s = time.monotonic(), PROGRAMS_GONE_WITHIN_S + len(found.namespaces) * PROGRAMS_GONE_PER_NODE_S
     while True:
         programs = [f"program {number}" for number in found.programs if bpf.is_loaded(number)]
         maps = [f"map {number} ({name})" for name, number in found.maps.items() if bpf.map_is_there(number)]
@@ -318,9 +322,9 @@ def _wait_until_gone(found: LabState) -> dict[int, str]:
             return {}
         if not programs and waited_s > MAPS_GONE_WITHIN_S and (readers := processes.holding_maps()):
             return readers
-        if waited_s > PROGRAMS_GONE_WITHIN_S:
+        if waited_s > within_s:
             held = ", ".join([*programs, *maps])
-            raise MrclabError(f"eBPF {held} still held {PROGRAMS_GONE_WITHIN_S:.0f} s after the lab went")
+            raise MrclabError(f"eBPF {held} still held {within_s:.0f} s after the lab went")
         time.sleep(_POLL_S)
 
 

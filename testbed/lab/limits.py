@@ -1,11 +1,13 @@
 """Whether this machine can carry a lab: computed from the lab's size before anything is made, and refused with numbers.
 
-What a node, a port and an agent take was measured by `mrclab bench memory` (docs/scale.md has the figures). All here is
-arithmetic on the lab's spec, so that a lab far too large is refused at once.
+What a node, a port and an agent take was measured by `mrclab bench memory` (docs/scale.md has the figures); how long
+`up` takes is computed in `effort`. All here is arithmetic on the lab's spec, so that a lab far too large is refused at
+once.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 from collections.abc import Iterator
@@ -14,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.fabric import netns
+from testbed.lab import cgroup, effort
+from testbed.lab.size import Size
 from testbed.topology.errors import MissingError
 from testbed.topology.labspec import LabSpec
 from testbed.topology.units import format_size
@@ -26,6 +30,8 @@ AGENT_BYTES = 24 << 20  # its own pages, with the memory regions and rings of a 
 COMMAND_BYTES_PER_ROUTE = 2 << 10  # the plan and the read-back, in the memory of `up`
 RESERVE_BYTES = 256 << 20  # left to everything else
 
+UP_WITHIN_S = 120.0  # as long as one waits for a lab unless one says otherwise
+
 _FILES_PER_NODE = 2  # while a lab is built: its namespace, and a socket in it
 _OTHER_FILES = 200
 _OTHER_PROCESSES = 50
@@ -33,31 +39,10 @@ _LARGEST_HOST = (1 << 16) - 1  # the ports' programs tell hosts apart by 16 bits
 _UNLIMITED = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How large a lab is, by what it is made of."""
-
-    hosts: int
-    switches: int
-    ports: int
-    routes: int
-
-    @classmethod
-    def of(cls, spec: LabSpec) -> Size:
-        """From its spec alone."""
-        switches = spec.planes * (spec.t0_groups + spec.t1s_per_plane)
-        links = spec.planes * spec.t0_groups * (spec.hosts_per_t0 + spec.t1s_per_plane)
-        return cls(spec.hosts, switches, 2 * links, spec.hosts * (spec.hosts - 1) + 2 * links)
-
-    @property
-    def nodes(self) -> int:
-        """Namespaces."""
-        return self.hosts + self.switches
-
-    def memory_bytes(self) -> int:
-        """What the lab takes in all, and `up` while it makes it."""
-        kernel = self.nodes * NODE_BYTES + self.ports * PORT_BYTES + self.routes * ROUTE_BYTES
-        return kernel + self.hosts * AGENT_BYTES + self.routes * COMMAND_BYTES_PER_ROUTE + RESERVE_BYTES
+def memory_bytes(size: Size) -> int:
+    """What a lab takes in all, and `up` while it makes it."""
+    kernel = size.nodes * NODE_BYTES + size.ports * PORT_BYTES + size.routes * ROUTE_BYTES
+    return kernel + size.hosts * AGENT_BYTES + size.routes * COMMAND_BYTES_PER_ROUTE + RESERVE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +70,7 @@ class Machine:
             open_files=_number("/proc/sys/fs/nr_open") if files == resource.RLIM_INFINITY else files,
             namespaces=_number("/proc/sys/user/max_net_namespaces") - there,
             mounts=_number("/proc/sys/fs/mount-max") - len(Path("/proc/self/mounts").read_bytes().splitlines()),
-            processes=min(pids - running, _left("pids.max", "pids.current")),
+            processes=_least(pids - running, cgroup.left("pids.max", "pids.current")),
         )
 
 
@@ -96,35 +81,26 @@ def _number(path: str | Path) -> int:
     return _UNLIMITED
 
 
+def _least(own: int, left_to_group: int | None) -> int:
+    return own if left_to_group is None else min(own, left_to_group)
+
+
 def _memory_available() -> int:
     lines = Path("/proc/meminfo").read_text().splitlines()
     available = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
-    return min(available, _left("memory.max", "memory.current"))
+    return _least(available, cgroup.left("memory.max", "memory.current"))
 
 
-def _left(limit: str, used: str) -> int:
-    """What the control groups (v2) of this process leave of something; v1 and none: no limit."""
-    left = _UNLIMITED
-    with suppress(OSError):
-        own = [line[3:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::")]
-        for group in own:
-            folder = Path("/sys/fs/cgroup") / group.lstrip("/")
-            for level in (folder, *folder.parents):
-                if (level / limit).exists():
-                    left = min(left, _number(level / limit) - min(_number(level / used), _UNLIMITED >> 1))
-    return left
-
-
-def _lacking(spec: LabSpec, machine: Machine) -> Iterator[tuple[str, str]]:
+def _lacking(spec: LabSpec, machine: Machine, within_s: float) -> Iterator[tuple[str, str]]:
     """(what is lacking with the numbers, what would mend it)."""
     size = Size.of(spec)
     if size.hosts > _LARGEST_HOST:
         yield f"{size.hosts} hosts; {_LARGEST_HOST} are told apart by a port", "use mrclab sim or plan"
-    needed = size.memory_bytes()
+    needed = memory_bytes(size)
     if needed > machine.memory_bytes:
         yield (
             f"{format_size(needed)} of memory, {format_size(machine.memory_bytes)} are available",
-            f"a lab of this shape with {_racks_that_fit(spec, machine)} t0_groups fits",
+            _what_fits(spec, machine, within_s),
         )
     files = _FILES_PER_NODE * size.nodes + _OTHER_FILES
     if files > machine.open_files:
@@ -139,24 +115,40 @@ def _lacking(spec: LabSpec, machine: Machine) -> Iterator[tuple[str, str]]:
     processes = size.hosts + _OTHER_PROCESSES
     if processes > machine.processes:
         yield f"{processes} processes, {machine.processes} are left", f"sysctl kernel.pid_max={4 * processes + 32_768}"
+    seconds = effort.seconds(size)
+    if seconds > within_s:
+        yield (
+            f"about {_rounded_up(seconds):g} s to bring it up, {within_s:g} s are allowed",
+            f"{_what_fits(spec, machine, within_s)}, or allow more: mrclab up --within {_rounded_up(seconds):g}s",
+        )
 
 
-def _racks_that_fit(spec: LabSpec, machine: Machine) -> int:
-    """How many T0 groups of the same shape the memory carries; 0: not even one."""
+def _rounded_up(seconds: float) -> float:
+    """To two digits, and so that it is enough."""
+    step = 10.0 ** (math.floor(math.log10(seconds)) - 1)
+    return round(math.ceil(seconds / step) * step, 6)
+
+
+def _what_fits(spec: LabSpec, machine: Machine, within_s: float) -> str:
+    """The largest number of T0 groups of the same shape for which there is memory and time, in words."""
     fits, too_many = 0, spec.t0_groups
     while too_many - fits > 1:
         groups = (fits + too_many) // 2
-        if Size.of(spec.model_copy(update={"t0_groups": groups})).memory_bytes() <= machine.memory_bytes:
+        size = Size.of(spec.model_copy(update={"t0_groups": groups}))
+        if memory_bytes(size) <= machine.memory_bytes and effort.seconds(size) <= within_s:
             fits = groups
         else:
             too_many = groups
-    return fits
+    return f"a lab of this shape with {fits} t0_groups fits" if fits else "no lab with such racks fits"
 
 
-def require(spec: LabSpec, machine: Machine | None = None) -> None:
-    """Raises MissingError with the numbers when the machine (this one) cannot carry the lab; allows the open files."""
+def require(spec: LabSpec, machine: Machine | None = None, within_s: float = UP_WITHIN_S) -> None:
+    """Raises MissingError with the numbers when the machine (this one) cannot carry the lab; allows the open files.
+
+    `within_s`: how long bringing it up may take.
+    """
     size = Size.of(spec)
-    for what, fix in _lacking(spec, machine or Machine.this()):
+    for what, fix in _lacking(spec, machine or Machine.this(), within_s):
         raise MissingError(what, f"for {size.hosts} hosts, {size.switches} switches and {size.ports // 2} links", fix)
     if machine is None:
         _allow_open_files(_FILES_PER_NODE * size.nodes + _OTHER_FILES)

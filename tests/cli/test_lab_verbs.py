@@ -135,3 +135,15 @@ def test_a_missing_program_is_named_with_the_command_that_mends_it(mrclab: Mrcla
     answer = mrclab("up", str(tiny_file), env={**os.environ, "PATH": "/nowhere"})
     assert answer.returncode == 3
     assert "clang" in answer.stderr and "apt-get install" in answer.stderr
+
+
+def test_a_lab_that_would_not_come_up_in_time_is_refused_before_anything_is_made(
+    mrclab: Mrclab, tmp_path: Path
+) -> None:
+    large = tmp_path / "cli-large.yaml"
+    large.write_text("planes: 8\nt0_groups: 8\nhosts_per_t0: 1\nt1s_per_plane: 8\n")
+    answer = mrclab("up", str(large), "--within", "500 ms")
+    assert answer.returncode == 3
+    assert " s to bring it up, 0.5 s are allowed (for 8 hosts, 128 switches and 576 links)" in only_line(answer)
+    assert "t0_groups fits, or allow more: mrclab up --within" in only_line(answer)
+    assert not Path("/run/mrclab/cli-large").exists()

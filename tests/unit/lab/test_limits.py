@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from testbed.fabric import plan
-from testbed.lab import limits
-from testbed.lab.limits import Machine, Size
+from testbed.lab import cgroup, effort, limits
+from testbed.lab.limits import Machine
+from testbed.lab.size import Size
 from testbed.topology import clos
 from testbed.topology.errors import MissingError
 from testbed.topology.labspec import LabSpec
@@ -63,6 +65,46 @@ def test_what_would_fit_the_memory_is_said_and_fits() -> None:
     limits.require(large.model_copy(update={"t0_groups": fits}), machine)
     with pytest.raises(MissingError):
         limits.require(large.model_copy(update={"t0_groups": fits + 1}), machine)
+
+
+def test_what_would_take_too_long_is_said_with_what_fits_and_how_to_allow_it() -> None:
+    large = spec(planes=8, t0_groups=64, hosts_per_t0=16, t1s_per_plane=16)
+    with pytest.raises(MissingError, match=r"about (\d+) s to bring it up, 120 s are allowed") as refused:
+        limits.require(large, AMPLE)
+    shown = str(refused.value)
+    fits, allow_s = int(shown.split(" with ")[1].split()[0]), float(shown.split("--within ")[1].rstrip("s"))
+    limits.require(large, AMPLE, within_s=allow_s)
+    limits.require(large.model_copy(update={"t0_groups": fits}), AMPLE)
+    with pytest.raises(MissingError):
+        limits.require(large.model_copy(update={"t0_groups": fits + 1}), AMPLE)
+    with pytest.raises(MissingError, match="no lab with such racks fits"):
+        limits.require(spec(), AMPLE, within_s=0.01)
+
+
+def test_time_grows_with_the_work_and_with_the_square_of_ports_alone() -> None:
+    """512 hosts took 61 s and 256 took 15 s, on the machine of docs/scale.md."""
+    quick, slow = (
+        effort.seconds(Size.of(spec(planes=8, t0_groups=groups, hosts_per_t0=16, t1s_per_plane=16)))
+        for groups in (16, 32)
+    )
+    assert 10 < quick < 25 and 45 < slow < 90
+    small, double = (effort.seconds(Size.of(spec(t0_groups=groups, hosts_per_t0=1))) for groups in (8, 16))
+    assert double / small < 4.0  # as there are four times the pairs of racks
+
+
+def test_what_control_groups_leave_is_the_least_of_a_group_and_those_above(tmp_path: Path) -> None:
+    groups = tmp_path / "sys/fs/cgroup"
+    (groups / "a/b").mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    assert cgroup.left("memory.max", "memory.current", tmp_path) is None
+    (tmp_path / "proc/self/cgroup").write_text("1:name=x:/\n0::/a/b\n")
+    assert cgroup.left("memory.max", "memory.current", tmp_path) is None
+    for group, limit, used in (("a", "1000", "400"), ("a/b", "max", "300")):
+        (groups / group / "memory.max").write_text(limit + "\n")
+        (groups / group / "memory.current").write_text(used + "\n")
+    assert cgroup.left("memory.max", "memory.current", tmp_path) == 600
+    (groups / "a/b/memory.max").write_text("350\n")
+    assert cgroup.left("memory.max", "memory.current", tmp_path) == 50
 
 
 def test_the_largest_lab_that_can_be_written_is_refused_at_once() -> None:
