@@ -1,7 +1,8 @@
 """What a lab takes of the machine's memory: a switch in the kernel, an agent as a process.
 
-The kernel's part is what its slabs and per-CPU areas grow by while the fabric of `demo` is made, without agents. An
-agent's part is its proportional set size: pages that the agents share (they are forked from one process) count once,
+The kernel's part is what its slabs and per-CPU areas grow by while a fabric is made, without agents: that of `wide`,
+whose T0s have 16 ports, and that of `demo`, for whose size the kernel still finds room in pages that it has. An agent's
+part is its proportional set size: pages that the agents share (they are forked from one process) count once,
 divided among them. It is taken at rest, and again after flows at full speed.
 """
 
@@ -73,29 +74,43 @@ def _kernel_parts(spec: LabSpec) -> Numbers:
             apply.create_namespaces(desired, lambda done, of: None)
             empty = kernel_kb()
             apply.create_links(desired, kernel)
+            linked = _settled_kb()
             apply.configure(desired, kernel, programs, lambda done, of: None)
             kernel.close()
             full = _settled_kb()
     finally:
         lifecycle.down(desired.lab)
     devices = ports + 2 * len(desired.nodes)  # each node has a pair for its SIDs or address
-    node_kb, port_kb = (empty - before) / len(desired.nodes), (full - empty) / devices
-    switch_ports = sum(len(model.ports(switch.name)) for switch in model.switches) / len(model.switches)
+    node_kb, device_kb, port_kb = (
+        (empty - before) / len(desired.nodes),
+        (linked - empty) / devices,
+        (full - linked) / ports,
+    )
+    switch_ports = [len(model.ports(switch.name)) for switch in model.switches]
+
+    def switch_mb(its_ports: float) -> float:
+        return (node_kb + (its_ports + 2) * device_kb + its_ports * port_kb) / 1024
+
     return {
-        "kernel_kb_per_namespace": node_kb,
-        "kernel_kb_per_port": port_kb,
-        "ports_per_switch": switch_ports,
-        "switch_mb": (node_kb + (switch_ports + 2) * port_kb) / 1024,
+        "kb_per_namespace": node_kb,
+        "kb_per_device": device_kb,
+        "kb_per_port_beyond_its_device": port_kb,
+        "mean_switch_mb": switch_mb(sum(switch_ports) / len(switch_ports)),
+        "largest_switch_mb": switch_mb(max(switch_ports)),
     }
 
 
 @contextmanager
 def _prepare(say: Say) -> Iterator[Alternation]:
-    spec = load_lab("demo")
+    spec, wide = load_lab("demo"), load_lab("wide")
     pairs = [("h0", "h4"), ("h1", "h5"), ("h2", "h6"), ("h3", "h7")]
 
     def once() -> Numbers:
-        kernel = _kernel_parts(spec.model_copy(update={"name": _FABRIC}))
+        kernel = {
+            f"{lab.name}_{name}": value
+            for lab in (spec, wide)
+            for name, value in _kernel_parts(lab.model_copy(update={"name": _FABRIC})).items()
+        }
         with fabric.lab(spec.model_copy(update={"name": _LAB})) as running:
             pids = running.agent_pids.values()
             at_rest = agents_pss_mb(pids)
@@ -106,4 +121,4 @@ def _prepare(say: Say) -> Iterator[Alternation]:
     yield once
 
 
-BENCH = Bench(title="memory of a switch and of an agent of demo", prepare=_prepare, alternations=3)
+BENCH = Bench(title="memory of switches of demo and wide, and of an agent of demo", prepare=_prepare, alternations=3)
