@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 
 import pytest
-from command import Answer, Mrclab, parsed
+from command import TINY, Answer, Mrclab, parsed
 
 from testbed.topology import library
 
@@ -74,3 +76,28 @@ def test_full_load_follows_the_capacity_oracle(mrclab: Mrclab, tmp_path: Path) -
     finally:
         mrclab("down", "even")
         mrclab("down", "demo")
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) > 4, reason="with so many CPUs agents are at their limit before the machine")
+def test_a_run_that_the_machine_cannot_carry_is_invalid_and_what_it_advises_is_carried(
+    mrclab: Mrclab, tmp_path: Path
+) -> None:
+    (tmp_path / "cli-over.yaml").write_text(TINY + "rates: {host: 2 Gb/s, fabric: 2 Gb/s}\n")
+    scenario = tmp_path / "over.yaml"
+    scenario.write_text(
+        "lab: cli-over\nduration: 3 s\nwarmup: 1 s\nworkloads:\n"
+        "  - {kind: write_bw, pairs: across, message: 32 KB, load: 90%}\nexpect:\n  bytes_wrong: 0\n"
+    )
+    command = ["run", str(scenario), "--lab", str(tmp_path / "cli-over.yaml"), "--json"]
+    try:
+        over = mrclab(*command)
+        assert over.returncode == INVALID, over.stdout
+        told = " ".join(parsed(over)["reasons"])
+        assert "through of what the fabric carries" in told
+        advised = re.search(r"multiply load by ([0-9.]+)", told)
+        assert advised is not None and float(advised[1]) < 0.5
+        load = f"workloads.0.load={90 * float(advised[1]):.3g}%"
+        fitted = run(mrclab, *command, "--set", load, "--set", "expect.min_flow_of_offered=90%")
+        assert fitted.returncode == 0, fitted.stdout
+    finally:
+        mrclab("down", "cli-over")

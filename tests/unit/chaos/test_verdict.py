@@ -75,6 +75,23 @@ def test_what_was_met_on_a_slow_machine_is_met_with_a_warning(case: str) -> None
     assert judgement.warnings[0].startswith(reason)
 
 
+@pytest.mark.parametrize(("plane_bps", "cpu", "share"), [(2e6, 0.95, 0.2), (2e6, 0.85, None), (8e6, 1.0, None)])
+def test_a_run_of_which_busy_cpus_let_little_through_is_invalid_whatever_was_met(
+    plane_bps: float, cpu: float, share: float | None
+) -> None:
+    """10 Mb/s are offered on each plane."""
+    run = handmade.run(lambda flow, plane, t_s: plane_bps)
+    run.machine = Machine(agents=4, cpu_fraction=cpu)
+    found = verdict.held_back(run)
+    assert found == (None if share is None else pytest.approx(share, rel=0.1))
+    judgement = verdict.decide(run, LIMITS)
+    assert judgement.verdict == ("pass" if share is None else "invalid")
+    if share is not None:
+        assert "the CPUs were 95% busy and let 20% through of what the fabric carries; " in judgement.reasons[0]
+    run.virtual = True
+    assert verdict.held_back(run) is None
+
+
 def test_slowness_does_not_excuse_packets_sent_into_a_dead_path() -> None:
     run = on_a_machine(cpu_fraction=1.0, late_timers=10_000)
     run.faults = [handmade.fault(3, 4)]
