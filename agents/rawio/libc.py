@@ -1,4 +1,4 @@
-"""System calls that Python 3.11 does not offer: `setns`, `recvmmsg`, and waiting to the nanosecond."""
+"""System calls that Python 3.11 does not offer: `setns`, `recvmmsg`, `sendmmsg`, and waiting to the nanosecond."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import errno
 import os
 import platform
 import select
-import socket
 import struct
 from pathlib import Path
 
@@ -20,12 +19,18 @@ _EPOLL_EVENT = struct.Struct("=Ii4x" if platform.machine() in ("x86_64", "i686")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
+# (fd, array of MessageHeader, how many, flags, ...) -> how many, or -1
+recvmmsg = _libc.recvmmsg
+sendmmsg = _libc.sendmmsg
+
 
 class _Timespec(ctypes.Structure):
     _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
 
 
-class _IoVector(ctypes.Structure):
+class IoVector(ctypes.Structure):
+    """struct iovec."""
+
     _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
 
 
@@ -43,44 +48,10 @@ class _Message(ctypes.Structure):
     ]
 
 
-class _MessageHeader(ctypes.Structure):
-    """struct mmsghdr of recvmmsg(2)."""
+class MessageHeader(ctypes.Structure):
+    """struct mmsghdr of recvmmsg(2) and sendmmsg(2)."""
 
     _fields_ = [("message", _Message), ("length", ctypes.c_uint32)]
-
-
-class Inbox:
-    """Room for a batch of packets, taken from a socket in one system call; what is behind `packet_bytes` is cut off."""
-
-    def __init__(self, packets: int, packet_bytes: int) -> None:
-        self.size = packets
-        memory = ctypes.create_string_buffer(packets * packet_bytes)
-        view = memoryview(memory).cast("B")
-        self._slots = [view[at : at + packet_bytes] for at in range(0, packets * packet_bytes, packet_bytes)]
-        self._headers = (_MessageHeader * packets)()
-        self._vectors = (_IoVector * packets)()
-        for number in range(packets):
-            base = ctypes.addressof(memory) + number * packet_bytes
-            self._vectors[number] = _IoVector(base, packet_bytes)
-            self._headers[number].message.vectors = ctypes.addressof(self._vectors[number])
-            self._headers[number].message.vector_count = 1
-        self._words = memoryview(self._headers).cast("B").cast("I")
-        words = ctypes.sizeof(_MessageHeader) // 4
-        self._length_at = [number * words + _MessageHeader.length.offset // 4 for number in range(packets)]
-
-    def fill(self, fd: int, limit: int) -> list[memoryview]:
-        """The packets that wait in a socket, up to `limit` and `size`; each is there until the next call.
-
-        None when nothing waits, and also after an error: that of a port that has gone down comes once, and says only
-        what the carrier says.
-        """
-        count = _libc.recvmmsg(fd, self._headers, min(limit, self.size), socket.MSG_DONTWAIT, None)
-        words = self._words
-        return (
-            [slot[: words[at]] for slot, at in zip(self._slots[:count], self._length_at, strict=False)]
-            if count > 0
-            else []
-        )
 
 
 def enter_network_namespace(path: str | Path) -> None:

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from agents.rawio.batch import Inbox
 from agents.rawio.carrier import CarrierMonitor
-from agents.rawio.libc import Inbox, Waiter
+from agents.rawio.libc import Waiter
 from agents.rawio.port import SENT, Port, Sent
 from agents.transport import Datagram, Event
 
@@ -88,7 +89,7 @@ class Loop:
         self._ports = ports
         self._application = application
         self._stopping = False
-        self._kept: dict[int, Datagram] = {}  # by port: the datagram that its data class did not take
+        self._kept: dict[int, list[Datagram]] = {}  # by port: the datagrams that its data class did not take
         self._retry_ns: dict[int, int] = {}
         self._more_to_send = False
         self._deadline_ns: int | None = None
@@ -98,11 +99,9 @@ class Loop:
         self._waiter = Waiter()
         self._watched: dict[int, Callable[[int], None]] = {}
         self._receivers = {port.receiver.fileno(): number for number, port in enumerate(ports)}
-        self._senders = {port.data_sender.fileno(): number for number, port in enumerate(ports)}
+        self._senders: dict[int, int] = {}  # those that have been full: the kernel has work with each one it watches
         for fd in self._receivers:
             self._waiter.register(fd, select.EPOLLIN)
-        for fd in self._senders:
-            self._waiter.register(fd, 0)
         now = now_ns()
         self._turn_ns = self._carrier_due_ns = self._carrier_seen_ns = self._last_packet_ns = now
         for number, up in enumerate(self.carrier.up):
@@ -220,16 +219,18 @@ class Loop:
         if kept is None:
             return
         self._last_packet_ns = now
-        result = self._ports[number].send(kept.buffers, kept.control)
-        if result is SENT or self._not_sent(kept, result, now):
+        self._send_singly(number, kept, now)
+        if number not in self._kept:
             self._nic.set_port_ready(number, True)
 
     def _send(self, now: int) -> None:
         budget, ports = _SEND_BATCH, self._ports
         for datagram in self._nic.datagrams_to_send(now):
-            result = ports[datagram.port].send(datagram.buffers, datagram.control)
-            if result is not SENT:
-                self._not_sent(datagram, result, now)
+            port = ports[datagram.port]
+            if datagram.control or not port.put(datagram):
+                self._send_singly(datagram.port, [datagram], now)
+            elif port.batch_is_full:
+                self._send_singly(datagram.port, port.send_batch(), now)
             budget -= 1
             if not budget or self._carrier_due_ns == now:
                 self._more_to_send = True
@@ -238,17 +239,34 @@ class Loop:
             self._more_to_send = False
         if budget < _SEND_BATCH:
             self._last_packet_ns = now
+            for number, port in enumerate(ports):
+                self._send_singly(number, port.send_batch(), now)
 
-    def _not_sent(self, datagram: Datagram, result: Sent, now: int) -> bool:
-        """Keep what the port's data class did not take, until it does; says whether the datagram is gone instead."""
+    def _send_singly(self, number: int, datagrams: list[Datagram], now: int) -> None:
+        """Send packets of a port one by one; from the first refused one on they wait, behind those that wait already."""
+        for at, datagram in enumerate(datagrams):
+            if not datagram.control and number in self._kept:
+                self._kept[number] += datagrams[at:]
+                return
+            result = self._ports[number].send(datagram.buffers, datagram.control)
+            if result is not SENT and self._is_refused(number, result, now):
+                self._kept[number] = datagrams[at:]
+                return
+
+    def _is_refused(self, number: int, result: Sent, now: int) -> bool:
+        """Whether a datagram that was not sent has to be kept, until the port can take it; if not, it is gone."""
         if result is Sent.LOST:
             self._carrier_due_ns = now  # the port may have gone down: look before anything else is sent
-            return True
-        self._kept[datagram.port] = datagram
-        self._nic.set_port_ready(datagram.port, False)
+            return False
+        self._nic.set_port_ready(number, False)
         if result is Sent.FULL:
-            fd = self._ports[datagram.port].data_sender.fileno()
-            self._waiter.modify(fd, select.EPOLLOUT | select.EPOLLONESHOT)
+            fd = self._ports[number].data_sender.fileno()
+            mask = select.EPOLLOUT | select.EPOLLONESHOT
+            if fd in self._senders:
+                self._waiter.modify(fd, mask)
+            else:
+                self._senders[fd] = number
+                self._waiter.register(fd, mask)
         else:
-            self._retry_ns[datagram.port] = now + _QUEUE_RETRY_NS
-        return False
+            self._retry_ns[number] = now + _QUEUE_RETRY_NS
+        return True

@@ -18,7 +18,8 @@ from enum import Enum
 from typing import Final
 
 from agents.rawio import capture_filter
-from agents.rawio.libc import Inbox
+from agents.rawio.batch import Buffer, Inbox, Outbox
+from agents.transport import Datagram
 from agents.wire.packet import DEFAULT_UDP_PORT
 
 _ETH_P_ALL = 0x0003
@@ -38,7 +39,11 @@ _WAITING_NS = 200_000
 _PACKET_BYTES = 4300  # a data packet of 4 KB with its headers
 _PACKET_MEMORY_BYTES = 8700  # what the kernel counts for one: 8448 (Linux 6.1) to 9024 (6.18)
 
-Buffer = bytes | bytearray | memoryview
+# How many packets go to the kernel in one system call, before it is known whether it takes them: as many as leave
+# within a millisecond, which on slow lines is one.
+_MOST_TOGETHER = 16
+_TOGETHER_NS = 1_000_000
+_LARGEST_PACKET_BYTES = 9 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,11 @@ class Port:
         self.data_sender = _sender(spec.ifname, DATA_CLASS, data_bytes)
         self.control_sender = _sender(spec.ifname, CONTROL_CLASS, buffers.control_bytes)
         self._send_data, self._send_control = self.data_sender.sendmsg, self.control_sender.sendmsg
+        most = min(_MOST_TOGETHER, spec.rate_bps * _TOGETHER_NS // (8_000_000_000 * _PACKET_BYTES))
+        self._outbox = Outbox(self._header, most, _LARGEST_PACKET_BYTES) if most > 1 else None
+        self._most_together = most
+        self._together = 1  # as many as the port has taken together lately
+        self._batch: list[Datagram] = []  # what is in the outbox
 
     def receive(self, inbox: Inbox, limit: int) -> list[memoryview]:
         """The packets that wait, up to `limit` and the size of the inbox, in it from their first IPv6 header on."""
@@ -125,6 +135,31 @@ class Port:
         counters.packets_sent += 1
         counters.bytes_sent += length
         return SENT
+
+    def put(self, datagram: Datagram) -> bool:
+        """Add a packet of the data class to the batch; False when the port takes no batches, or not this packet."""
+        if self._outbox is None or not self._outbox.put(datagram.buffers):
+            return False
+        self._batch.append(datagram)
+        return True
+
+    @property
+    def batch_is_full(self) -> bool:
+        """The batch is as large as it may be: time for `send_batch`."""
+        return len(self._batch) >= self._together
+
+    def send_batch(self) -> list[Datagram]:
+        """Send the batch; the packets that were not taken, from the first refused one on. `send` says why."""
+        outbox, batch = self._outbox, self._batch
+        if outbox is None or not batch:
+            return []
+        taken, length = outbox.send(self.data_sender.fileno())
+        self.counters.packets_sent += taken
+        self.counters.bytes_sent += length
+        left = batch[taken:]
+        batch.clear()
+        self._together = 1 if left else min(2 * self._together, self._most_together)
+        return left
 
     def read_drops(self) -> int:
         """Packets that the full receive socket has dropped since the port was opened."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from cable import Cable, wait_until
 
+from agents.rawio.batch import Inbox
 from agents.rawio.carrier import CarrierMonitor
-from agents.rawio.libc import Inbox
 from agents.rawio.port import BufferSizes, Port, Sent
 
 pytestmark = pytest.mark.kernel

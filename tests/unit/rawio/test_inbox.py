@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.rawio.libc import Inbox
+from agents.rawio.batch import Inbox
 
 PACKETS = [b"one", b"", b"three" * 10, bytes(range(64))]
 
