@@ -243,7 +243,7 @@ class EvSet:
                     order += in_use
                 else:
                     order += [self._next(plane) for _ in range(self.turns_per_plane)]
-        self._rng.shuffle(order)
+        _shuffle(order, self._rng)
         return order
 
     def _may_retire(self, ev: Ev) -> bool:
@@ -266,3 +266,14 @@ class EvSet:
 
     def _count_paths(self) -> None:
         self._paths_in_use = len({ev.path for evs in self._in_use for ev in evs if self.up_mask >> ev.plane & 1})
+
+
+def _shuffle(order: list[Ev], rng: Random) -> None:
+    """What `rng.shuffle(order)` does, with the same draws, but compiled: it is done for each round."""
+    bits = rng.getrandbits
+    for last in range(len(order) - 1, 0, -1):
+        width = (last + 1).bit_length()
+        at: int = bits(width)
+        while at > last:
+            at = bits(width)
+        order[last], order[at] = order[at], order[last]

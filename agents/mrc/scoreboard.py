@@ -75,8 +75,12 @@ class Scoreboard:
     def __init__(self, first_psn: int, planes: int) -> None:
         self.una = first_psn  # the first PSN that the cumulative ack does not cover
         self.bytes_in_flight = 0
-        self._unacked = 0  # bit i: una + i has been sent and is not known to have arrived
-        self._latest: dict[int, Sent] = {}  # the latest transmission of each packet that has not arrived
+        # From una on, without a gap: the latest transmission of each packet, None when it has arrived. The same as bits
+        # (1: not arrived), for as many as `_known`: those behind were sent since, and none of them has arrived.
+        self._latest: list[Sent | None] = []
+        self._unacked = 0
+        self._known = 0
+        self._missing = 0  # how many have not arrived
         self._flights: list[deque[Sent]] = [deque() for _ in range(planes)]
         self._next_order = 0
         self.packet_ns = 0  # how long a packet holds a port, as far as it is known
@@ -84,18 +88,24 @@ class Scoreboard:
 
     def __len__(self) -> int:
         """Packets sent and not known to have arrived."""
-        return len(self._latest)
+        return self._missing
 
     def sent(self, psn: int, message: Message, size: int, ev: Ev, now: int) -> Sent:
-        """Record a transmission, the first or a later one of its packet."""
-        record = Sent(psn, message, size, ev, now, self._next_order, self._latest.get(psn))
+        """Record a transmission, the first or a later one of its packet; first ones come in the order of the PSNs."""
+        at = psn - self.una
+        latest = self._latest
+        if at == len(latest):
+            record = Sent(psn, message, size, ev, now, self._next_order, None)
+            latest.append(record)
+            self._missing += 1
+        else:
+            record = Sent(psn, message, size, ev, now, self._next_order, latest[at])
+            latest[at] = record
         self._next_order += 1
         free_ns = self._free_ns[ev.plane]
         if free_ns > now:  # a NIC's queue holds about two packets, so no longer than for one
             record.departs_ns = min(free_ns, now + self.packet_ns)
         self._free_ns[ev.plane] = record.departs_ns + self.packet_ns
-        self._latest[psn] = record
-        self._unacked |= 1 << psn - self.una
         self.bytes_in_flight += size
         self._flights[ev.plane].append(record)
         ev.flight.append(record)
@@ -106,7 +116,10 @@ class Scoreboard:
 
         Their last transmissions come back, with the fate that they had until now.
         """
-        una = self.una
+        una, latest = self.una, self._latest
+        if len(latest) > self._known:
+            self._unacked |= (1 << len(latest)) - (1 << self._known)
+            self._known = len(latest)
         advance = cack + 1 - una
         arrived = (1 << advance) - 1 if advance > 0 else 0
         shift = base - una
@@ -114,25 +127,33 @@ class Scoreboard:
         arrived &= self._unacked
         self._unacked ^= arrived
         records = []
+        first = 0
         while arrived:  # a machine word at a time
             word = arrived & _WORD_MASK
             while word:
                 lowest = word & -word
                 word ^= lowest
-                record = self._latest.pop(una + lowest.bit_length() - 1)
+                at = first + lowest.bit_length() - 1
+                record = latest[at]
+                assert record is not None
+                latest[at] = None
                 if record.fate is FLYING:
                     self.bytes_in_flight -= record.size
                 records.append(record)
             arrived >>= _WORD_BITS
-            una += _WORD_BITS
+            first += _WORD_BITS
+        self._missing -= len(records)
         if advance > 0:
             self.una += advance
             self._unacked >>= advance
+            self._known = max(0, self._known - advance)
+            del latest[:advance]
         return records
 
     def latest(self, psn: int) -> Sent | None:
         """The last transmission of a packet that has not arrived; None for every other PSN."""
-        return self._latest.get(psn)
+        at = psn - self.una
+        return self._latest[at] if 0 <= at < len(self._latest) else None
 
     def lose(self, record: Sent, *, blame: bool) -> None:
         """A flying transmission is taken for lost; `blame`: its EV had a fair chance to deliver it."""

@@ -39,10 +39,15 @@ class CarrierMonitor:
             return False
         return bool(self._command.data)
 
-    def edges(self) -> list[tuple[int, bool]]:
-        """(port, has carrier) for each port whose carrier is not what it was at the last call."""
+    def edges(self, heard: Sequence[bool] = ()) -> list[tuple[int, bool]]:
+        """(port, has carrier) for each port whose carrier is not what it was at the last call.
+
+        `heard`, by port: it has just been heard of, so that one that was up need not be asked.
+        """
         changed: list[tuple[int, bool]] = []
         for port, request in enumerate(self._requests):
+            if self.up[port] and heard and heard[port]:
+                continue
             up = self._ask(request)
             if up != self.up[port]:
                 self.up[port] = up

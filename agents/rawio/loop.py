@@ -19,8 +19,8 @@ from typing import Protocol
 
 from agents.rawio.batch import Inbox
 from agents.rawio.carrier import CarrierMonitor
-from agents.rawio.libc import Waiter
 from agents.rawio.port import SENT, Port, Sent
+from agents.rawio.waiter import Waiter
 from agents.transport import Datagram, Event
 
 _NS_PER_MS = 1_000_000
@@ -34,6 +34,7 @@ CARRIER_LOOK_NS = 2 * _NS_PER_MS
 CARRIER_BUSY_NS = 3 * _NS_PER_MS
 CARRIER_IDLE_NS = 100 * _NS_PER_MS
 _IDLE_AFTER_NS = 200 * _NS_PER_MS
+_HEARD_NS = 1 * _NS_PER_MS  # a port on which a packet came so lately has carrier, and is not looked at
 _QUEUE_RETRY_NS = 1 * _NS_PER_MS  # a full queue behind the socket does not say when it has room again
 
 _RECEIVE_BATCH = 32  # packets of one port in one turn
@@ -94,6 +95,7 @@ class Loop:
         self._more_to_send = False
         self._deadline_ns: int | None = None
         self._inbox = Inbox(_RECEIVE_BATCH, _LARGEST_PACKET_BYTES)
+        self._heard_ns = [0] * len(ports)  # when packets came last, by port
         self._more_to_receive = False
         self._moderation_ns = moderation_ns
         self._waiter = Waiter()
@@ -193,16 +195,18 @@ class Loop:
         while limit > 0:
             wanted = min(limit, inbox.size)
             packets = port.receive(inbox, wanted)
-            for packet in packets:
-                self._last_packet_ns = now = now_ns()
-                receive(number, packet, now)
+            if packets:
+                self._last_packet_ns = self._heard_ns[number] = now = now_ns()
+                for packet in packets:
+                    receive(number, packet, now)
             if len(packets) < wanted:
                 return
             limit -= wanted
         self._more_to_receive = True
 
     def _look_at_carriers(self, now: int) -> None:
-        for number, up in self.carrier.edges():
+        heard = [now - at < _HEARD_NS for at in self._heard_ns]
+        for number, up in self.carrier.edges(heard):
             self._nic.set_port_up(number, up, now)
             self._application.on_carrier(number, up, now)
         idle = self._nic.idle or now - self._last_packet_ns > _IDLE_AFTER_NS

@@ -42,7 +42,10 @@ _MAX_CACHED_SIZES = 64
 class PathTemplate:
     """All packets to one peer over one EV start the same way; this is how."""
 
-    __slots__ = ("_outer_destination", "_prefixes", "dst", "ev", "hop_limit", "src", "udp_port")
+    __slots__ = (
+        "_last", "_last_dscp", "_last_size", "_outer_destination", "_prefixes", "dst", "ev", "hop_limit", "src",
+        "udp_port",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -66,17 +69,22 @@ class PathTemplate:
         self.hop_limit = hop_limit
         self._outer_destination = None if usids is None else address.sid_address(block, *usids)
         self._prefixes: dict[tuple[int, int], tuple[bytes, int, int]] = {}
+        self._last_dscp = self._last_size = -1  # most packets are like the last one
+        self._last: tuple[bytes, int, int] = b"", 0, 0
 
     def prefix(self, dscp: int, size: int) -> tuple[bytes, int, int]:
         """(outer IPv6 + inner IPv6 + UDP headers, CRC state after them, what to XOR) for `size` bytes from BTH to ICRC.
 
         The last is for a BTH that went into the CRC with zeros in its reserved byte, as the wire has it.
         """
+        if size == self._last_size and dscp == self._last_dscp:
+            return self._last
         found = self._prefixes.get((dscp, size))
         if found is None:
             if len(self._prefixes) >= _MAX_CACHED_SIZES:  # message sizes may be many; a few are hot
                 self._prefixes.clear()
             found = self._prefixes[dscp, size] = self._build(dscp, size)
+        self._last, self._last_dscp, self._last_size = found, dscp, size
         return found
 
     def _build(self, dscp: int, size: int) -> tuple[bytes, int, int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 _BITS = 5
 
 
@@ -11,12 +9,13 @@ class Times:
     """Durations in ns. `counts`: how many took so long, or up to 1/16 longer."""
 
     def __init__(self) -> None:
-        self.counts: Counter[int] = Counter()
+        self.counts: dict[int, int] = {}
 
     def add(self, took_ns: int) -> None:
         """One more."""
         shift = max(0, took_ns.bit_length() - _BITS)
-        self.counts[took_ns >> shift << shift] += 1
+        kept = took_ns >> shift << shift
+        self.counts[kept] = self.counts.get(kept, 0) + 1
 
     def report(self) -> list[tuple[int, int]]:
         """(duration, how many), from the shortest on."""
