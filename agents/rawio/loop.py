@@ -247,7 +247,7 @@ class Loop:
                 self._send_singly(number, port.send_batch(), now)
 
     def _send_singly(self, number: int, datagrams: list[Datagram], now: int) -> None:
-        """Send packets of a port one by one; from the first refused one on they wait, behind those that wait already."""
+        """Send packets of a port one by one; from the first refused one on they wait, behind what waits already."""
         for at, datagram in enumerate(datagrams):
             if not datagram.control and number in self._kept:
                 self._kept[number] += datagrams[at:]
