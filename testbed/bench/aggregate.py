@@ -19,7 +19,7 @@ PAYLOAD_BYTES = 4096
 _MESSAGE_BYTES = 16 * PAYLOAD_BYTES
 _SECONDS = 3.0
 _RAW_SECONDS = 1.5
-_RATE = "200 Mb/s"
+_RATE = "400 Mb/s"
 _CPU_BOUND_BELOW = 0.8  # of what the lines carry
 _BITS_PER_BYTE = 8
 

@@ -206,6 +206,17 @@ def test_each_edge_of_the_carrier_is_seen_at_once_also_the_tenth(cable: Cable, e
         monitor.close()
 
 
+def test_a_port_that_has_just_been_heard_of_is_not_asked(cable: Cable) -> None:
+    with cable.inside("a"):
+        monitor = CarrierMonitor(["eth0", "eth1"])
+    cable.set_link("a", 1, "down")
+    assert monitor.edges([False, True]) == []
+    assert monitor.edges([True, False]) == [(1, False)]
+    cable.set_link("a", 1, "up")
+    assert monitor.edges([True, True]) == [(1, True)], "one that was down is asked all the same"
+    monitor.close()
+
+
 def test_an_interface_that_is_not_there_has_no_carrier(cable: Cable) -> None:
     with cable.inside("a"):
         monitor = CarrierMonitor(["eth0", "eth9"])

@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -83,12 +84,13 @@ class Witness:
 class Bench:
     """Port 0 and 1 of end a under a loop; port 0 and 1 of end b in the test's hands."""
 
-    def __init__(self, cable: Cable) -> None:
+    def __init__(self, cable: Cable, rate_bps: int = 0) -> None:
+        """`rate_bps`: of the ports of end a, as their makers believe; the lines carry 20 Mb/s."""
         self.cable = cable
         self.ports: dict[str, list[Port]] = {}
         for end in "ab":
             with cable.inside(end):
-                self.ports[end] = [Port(spec) for spec in cable.specs(end)]
+                self.ports[end] = [Port(replace(spec, rate_bps=rate_bps)) for spec in cable.specs(end)]
         self.nic = ScriptedNic()
         self.witness = Witness(self.nic)
         with cable.inside("a"):
@@ -112,10 +114,10 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     cable = Cable()
     try:
-        bench = Bench(cable)
+        bench = Bench(cable, getattr(request, "param", 0))
         try:
             yield bench
         finally:
@@ -124,10 +126,15 @@ def bench() -> Iterator[Bench]:
         cable.remove()
 
 
+# One by one, and in batches, of which the slow line refuses most.
+single_and_in_batches = pytest.mark.parametrize("bench", [0, 400_000_000], indirect=True)
+
+
 def numbered(count: int) -> list[bytes]:
     return [packet(number.to_bytes(4, "big") * 1000) for number in range(count)]
 
 
+@single_and_in_batches
 def test_all_datagrams_leave_in_order_though_the_port_is_full_most_of_the_time(bench: Bench) -> None:
     packets = numbered(60)
     bench.nic.outbox.extend(Datagram(0, False, (one[:88], one[88:])) for one in packets)
@@ -233,6 +240,7 @@ def test_a_port_without_carrier_at_the_start_is_told_at_once_and_hears_when_it_i
         cable.remove()
 
 
+@single_and_in_batches
 def test_a_queue_behind_the_socket_that_is_full_loses_nothing(bench: Bench) -> None:
     """Its limit is below what the socket takes: the kernel refuses with ENOBUFS, and never says when to go on."""
     limit = ["qdisc", "replace", "dev", "eth0", "parent", "1:10", "bfifo", "limit", "5000"]
@@ -260,6 +268,7 @@ def test_a_queue_behind_the_socket_that_is_full_loses_nothing(bench: Bench) -> N
     assert min(pauses) > 900_000, "it asks again and again instead of waiting a little"
 
 
+@single_and_in_batches
 def test_what_waits_for_a_port_that_goes_down_is_not_sent_when_it_is_back(bench: Bench) -> None:
     """The NIC has sent it over another port by then; the port counts as ready, so that it is used when it is up."""
     bench.nic.outbox.extend(Datagram(0, False, (one,)) for one in numbered(40))
@@ -294,3 +303,34 @@ def test_a_lost_send_is_noticed_at_once(bench: Bench, monkeypatch: pytest.Monkey
     bench.turn_until_told("port", 0, False)
     sent = bench.nic.story.index(("port", 0, False))
     assert bench.nic.story[:sent].count(("sent", 0)) == 1
+
+
+def test_batches_grow_while_the_port_takes_them_and_start_again_when_it_does_not() -> None:
+    cable = Cable(rate="2gbit")
+    bench = Bench(cable, rate_bps=400_000_000)
+    port = bench.ports["a"][0]
+    sizes: list[int] = []
+    send_batch = port.send_batch
+
+    def sending() -> list[Datagram]:
+        sizes.append(len(port._batch))
+        return send_batch()
+
+    port.send_batch = sending  # type: ignore[method-assign]
+    try:
+        bench.nic.outbox.extend(Datagram(0, False, (one[:88], one[88:])) for one in numbered(15))
+        bench.turn_until(lambda: not bench.nic.outbox)
+        assert sizes[:4] == [1, 2, 4, 8]
+        slow = ["class", "change", "dev", "eth0", "classid", "1:10", "htb", "rate", "1mbit"]
+        subprocess.run(["tc", "-n", cable.namespaces["a"], *slow], check=True, capture_output=True)
+        bench.nic.outbox.extend(Datagram(0, False, (one,)) for one in numbered(15))
+        bench.turn_until(lambda: not bench.nic.ready[0])
+        assert 8 < max(sizes) < 12
+        sizes.clear()
+        bench.turn_until(lambda: bench.nic.ready[0], seconds=10)
+        bench.nic.outbox.append(Datagram(0, False, (packet(),)))
+        bench.turn_until(lambda: bool([size for size in sizes if size]))
+        assert next(size for size in sizes if size) == 1
+    finally:
+        bench.close()
+        cable.remove()
