@@ -163,12 +163,12 @@ def test_a_client_whose_answer_is_still_to_come_cannot_fill_the_agents_memory(ag
     client.send({"op": "later"})
     agent.turn_until(lambda: agent.later)
     taken = 0
-    for _ in range(200):
+    for _ in range(25):
         try:
             taken += client.socket.send(b"x" * (1 << 20))
         except BlockingIOError:
             agent.loop.turn()
-    assert taken < 2 << 20
+    assert taken < 1 << 20
 
 
 def test_many_requests_at_once_are_all_answered(agent: Agent) -> None:
