@@ -47,8 +47,8 @@ class Inbox:
     def fill(self, fd: int, limit: int) -> list[memoryview]:
         """The packets that wait in a socket, up to `limit` and `size`; each is there until the next call.
 
-        None when nothing waits, and also after an error: that of a port that has gone down comes once, and says only
-        what the carrier says.
+        It is empty when nothing waits, and also after an error: that of a port that has gone down comes once, and says
+        only what the carrier says.
         """
         count: int = recvmmsg(fd, self._headers, min(limit, self.size), _DONT_WAIT, None)
         words, slots, length_at = self._words, self._slots, self._length_at

@@ -260,7 +260,8 @@ class Loop:
     def _is_refused(self, number: int, result: Sent, now: int) -> bool:
         """Whether a datagram that was not sent has to be kept, until the port can take it; if not, it is gone."""
         if result is Sent.LOST:
-            self._carrier_due_ns = now  # the port may have gone down: look before anything else is sent
+            # The port may have gone down since it was heard of: look before anything else is sent.
+            self._carrier_due_ns, self._heard_ns[number] = now, 0
             return False
         self._nic.set_port_ready(number, False)
         if result is Sent.FULL:

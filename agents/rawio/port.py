@@ -3,7 +3,7 @@
 Receiving: AF_PACKET for all protocols, so that the tap sees a packet before clsact ingress drops it (the kernel's
 stack must not answer the agents' packets). Sending: the socket's priority is the HTB class of the host's port, and a
 small send buffer makes the kernel refuse what the port cannot take soon: back-pressure, by which a path is chosen late.
-As in a NIC, what waits behind the choice is two packets, or on fast lines what leaves within 200 us.
+As in a NIC, what waits behind the choice is two packets, or on fast lines what leaves within 200 us, and one batch.
 """
 
 from __future__ import annotations
