@@ -256,7 +256,8 @@ class Requester:
         window = self._window.window_bytes
         if again:
             if again[0].psn >= board.una + self._mpr:  # the peer's window has shrunk: what it awaits first goes first
-                again = self._again = deque(sorted(again, key=lambda record: record.psn))
+                missing = (record for record in again if record.fate is not ARRIVED)
+                again = self._again = deque(sorted(missing, key=lambda record: record.psn))
                 if again[0].psn >= board.una + self._mpr:
                     return None
             lost = again[0]

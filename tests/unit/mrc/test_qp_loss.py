@@ -17,7 +17,7 @@ from agents.transport import (
     QpStateError,
 )
 from agents.wire import ev as ev_format
-from agents.wire.headers import EndpointRequest, ReliabilityProbe, Sack
+from agents.wire.headers import EndpointRequest, Nack, NackReason, ReliabilityProbe, Sack
 from agents.wire.packet import Packet
 from agents.wire.packet import Write as WriteBody
 from tests.unit.mrc.scripted import (
@@ -132,6 +132,18 @@ class TestLoss:
         requester.on_sack(Sack(0, 0, 0, sack_offset=1), 6 * US)
         requester.judge()
         assert requester._counters.packets_lost > 0
+
+    def test_what_arrived_while_it_waited_does_not_go_again_when_the_window_shrinks(self) -> None:
+        pair = ScriptedPair(start_psn=0, mpr=1024, congestion="fixed", window_bytes=1 << 30)
+        pair.rule = lambda host, packet: []
+        pair.post(4 * CONTENT, pair.nics[1].register_memory(4 * len(CONTENT)))
+        pair.run(1)
+        evs = {packet.psn: packet.ev for packet in pair.sent(WriteBody)}
+        requester, arrived, outside = pair.qps[0]._requester, 5, 200
+        for number in (outside, arrived):  # in this order they wait
+            requester.on_nack(Nack(NackReason.NO_RESOURCE, number, evs[number]), US)
+        requester.on_sack(Sack(evs[arrived], 0, 1 << arrived - 1, sack_offset=1, mpr=128), 2 * US)
+        assert requester.poll(2 * US, 0b11) is None
 
     def test_its_ev_is_retired_at_once_and_comes_back_by_probes(self) -> None:
         pair = ScriptedPair()
