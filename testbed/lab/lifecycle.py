@@ -160,7 +160,7 @@ def up(
                 made.save()
                 return _make(made, fabric, desired, progress)
             except BaseException as error:
-                with _undisturbed():
+                with _undisturbed(forget=True):
                     _remove(made)
                 if isinstance(error, OSError):
                     raise MrclabError(f"lab {spec.name} could not be built: {error}") from error
@@ -266,21 +266,23 @@ def _termination_interrupts() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """A second SIGINT or SIGTERM waits until the removal is done."""
+def _undisturbed(*, forget: bool = False) -> Iterator[None]:
+    """SIGINT and SIGTERM wait until the removal is done; `forget` them then, where what they ask for goes on anyway."""
     blocked = {signal.SIGINT, signal.SIGTERM}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     try:
         yield
     finally:
-        # one that came meanwhile asks for what has been done already
-        while signal.sigtimedwait(blocked, 0) is not None:
+        while forget and signal.sigtimedwait(blocked, 0) is not None:
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def down(name: str, progress: Progress = _silent) -> DownResult:
-    """Remove all that the lab's state file names, and wait until it is gone. Nothing there is no error."""
+    """Remove all that the lab's state file names, and wait until it is gone. Nothing there is no error.
+
+    An interrupt takes effect when all is gone.
+    """
     start = time.monotonic()
     with lock.exclusive(name, "mrclab down"), _undisturbed():
         found = state.load(name)

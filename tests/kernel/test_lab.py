@@ -233,6 +233,14 @@ def test_an_interrupted_up_takes_everything_back(lab_file: LabFile, phase: str, 
     assert left_of("fa-int") == []
 
 
+def test_an_interrupt_during_down_ends_the_command_when_all_is_gone(lab_file: LabFile) -> None:
+    """It was swallowed: a command that takes one lab of several down went on with the next one."""
+    up(lab_file("tiny", "fa-down"))
+    with pytest.raises(KeyboardInterrupt):
+        lifecycle.down("fa-down", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    assert left_of("fa-down") == []
+
+
 def _kill_and_come_back(path: Path, delay_s: float) -> None:
     with command(path) as process:
         wait_for_phase(process, "namespaces 1/")
