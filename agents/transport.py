@@ -84,12 +84,18 @@ class ImmediateReceived(Event):
 
 @dataclass(slots=True)
 class PacketLost(Event):
-    """A packet is taken for lost and will go again on another EV."""
+    """A packet is taken for lost and will go again on another EV.
+
+    Where reports were the evidence ("overdue", "overtaken"), `rtt_ns` is how long a packet over that EV was expected to
+    take there and back; one that is overdue was later than that by more than `window_ns`, the reorder window. Else 0.
+    """
 
     psn: int
     ev: int
     sent_ns: int
     cause: str  # "overdue", "overtaken", "port-down", "timeout", "refused"; of RoCE: "out-of-sequence", "timeout"
+    rtt_ns: int = 0
+    window_ns: int = 0
 
 
 @dataclass(slots=True)

@@ -33,10 +33,10 @@ page follows a packet through `agents/mrc`; the tables and the diagram are made 
 3. `responder` places the bytes, marks the PSN in `arrivals`, and reports by SACK: a cumulative ack, 64 bits around the
    packet that caused it, the EV and the time stamp of that packet, congestion marks, and which of its ports are down.
 4. `scoreboard` takes the report in; `loss` decides what is lost: what others of its EV have overtaken, or what is
-   overdue by the evidence of a packet of its plane that left half a round trip later, at least, and has arrived. It
-   goes again at once on another path, and its EV is retired.
-5. `probing` asks a retired EV again, and brings it back when enough probes in a row are answered. One that relapses
-   soon waits longer.
+   overdue by the evidence of a packet of its plane that left half a round trip later, at least, and the third after it
+   or a later one, and has arrived. It goes again at once on another path, and its EV is retired.
+5. `doubts` looks for the proof that it was only late: then its EV is used again at once. Otherwise `probing` asks a
+   retired EV again, and brings it back when enough probes in a row are answered. One that relapses soon waits longer.
 6. `congestion` says how much may fly.
 
 A lost tail is found by a reliability probe; when nothing is heard at all, timeouts grow linearly, then exponentially,

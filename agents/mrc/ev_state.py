@@ -28,6 +28,7 @@ class Cause(Enum):
     ALWAYS_SKIP = "the peer asked never to use it"  # SETH.M = 2
     PROBED = "its probes were answered"
     PROBED_MARKED = "its probes were answered, with congestion marks"
+    CLEARED = "the packet on it had arrived after all"
     DENY = "denied by the controller"
     ALLOW = "allowed by the controller"
 
@@ -44,6 +45,7 @@ TRANSITIONS: dict[tuple[State, Cause], State] = {
     (State.SKIP, Cause.ALWAYS_SKIP): State.ASSUMED_BAD,
     (State.ASSUMED_BAD, Cause.PROBED): State.GOOD,
     (State.ASSUMED_BAD, Cause.PROBED_MARKED): State.SKIP,
+    (State.ASSUMED_BAD, Cause.CLEARED): State.SKIP,  # it came so late that its path is a full one
     (State.GOOD, Cause.DENY): State.DENIED,
     (State.SKIP, Cause.DENY): State.DENIED,
     (State.ASSUMED_BAD, Cause.DENY): State.DENIED,

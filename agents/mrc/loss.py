@@ -9,12 +9,19 @@ So the evidence is always another packet. A SACK that covers a PSN and lacks it 
   round trip of its EV after it was sent. A packet of the same plane is a fair comparison: both wait in the same port's
   queues at both ends, so a late agent delays both. One of another plane counts only with half a round trip on top.
 
-The margin, RACK's reorder window (RFC 8985, section 6.2), is half as much again as the latest that a packet of the
-plane has been lately, but at least half and at most 3/4 of a round trip, and never less than a few packets of queue.
-Until there are enough samples of the plane, it is as TCP's timer has it: 4 times the mean deviation, if that is more.
-When a packet taken for lost arrives after all, it is stretched for a while. After a loss the other paths of the plane
-carry more, and their queues grow: for some round trips, and as long as that path is out of use, they are given up to
-twice that, the less the more paths share the traffic.
+The margin, RACK's reorder window (RFC 8985, section 6.2), is half a round trip for packets of the same plane. That does
+not tell a loss from a queue, the less so the more unevenly a sender sends. So the last one that has arrived must
+also be the third packet of its plane, or a later one, that was sent after the one in question: TCP's threshold of
+duplicates (RFC 5681), in each plane for itself, which is one queue at both ends.
+
+By packets of another plane it is judged with more patience: half as much again as the latest that a packet of the plane
+has been lately, but at least half and at most 3/4 of a round trip, and never less than a few packets of queue. So it is
+by all packets until there are enough samples of the plane, and then for 4 times the mean deviation, as TCP's timer has
+it, if that is more.
+
+When a packet taken for lost arrives after all, all of this is stretched for a while. After a loss the other paths of
+the plane carry more, and their queues grow: as long as that path is out of use, and for some round trips after that,
+they are given up to twice that, the less the more paths share the traffic.
 
 Time counts from when a packet leaves the port, which is later than when it was sent if the one before it still holds
 the port: of a message that goes out at once, later packets are evidence against earlier ones.
@@ -30,6 +37,8 @@ from agents.mrc.ev_set import Ev
 from agents.mrc.scoreboard import FLYING, Scoreboard, Sent
 
 _VAR_FACTOR = 4
+_LATER_PACKETS = 3  # of the plane, to tell a loss from a queue
+_WHOLE = 1000
 _LATE_SAMPLES = 512  # per plane: what is late lately
 _LOW_SAMPLES = 128  # more than wait in one batch when this agent is late
 _SHAKEN_RTTS = 8
@@ -43,7 +52,9 @@ class _Plane:
     """What is known of a plane as a whole; the fallback for EVs without samples."""
 
     __slots__ = (
+        "asked_ns",
         "front_ns",
+        "front_order",
         "late_ns",
         "late_samples",
         "low_ns",
@@ -59,6 +70,7 @@ class _Plane:
     )
 
     def __init__(self) -> None:
+        self.asked_ns = -1  # when the last reliability probe went that was answered
         self.low_ns = 0  # the shortest round trip lately
         self.next_low_ns = 0  # of the samples that will replace it
         self.samples = 0
@@ -72,6 +84,7 @@ class _Plane:
         self.shaken_by: Ev | None = None
         self.paths: set[int] = set()  # those that were sampled
         self.front_ns = 0  # a packet that should have arrived before this moment had the time to
+        self.front_order = -1  # of the last transmission that has arrived, as they were sent
         self.rtt_ns = 0
         self.var_ns = 0
 
@@ -105,7 +118,7 @@ class LossDetector:
         sample = now - record.departs_ns
         plane = self._planes[ev.plane]
         if timed:
-            late = plane.front_ns - record.departs_ns - self._expected_ns(ev)
+            late = plane.front_ns - record.departs_ns - self.expected_ns(ev)
             if late > plane.next_late_ns:
                 plane.next_late_ns = late
             plane.late_samples += 1
@@ -114,6 +127,8 @@ class LossDetector:
                 plane.settled = True
             self._sample(ev, sample)
         self._advance(plane, record.departs_ns, sample if timed else 0)
+        if record.order > plane.front_order:
+            plane.front_order = record.order
         flight = ev.flight
         while flight and flight[0].fate is not FLYING:
             flight.popleft()
@@ -127,8 +142,13 @@ class LossDetector:
         return sample if timed else None
 
     def probe_answered(self, ev: Ev, sent_ns: int, now: int) -> None:
-        """A reliability probe that was sent over `ev` shows in the report at `now`: evidence like any packet."""
-        self._advance(self._planes[ev.plane], sent_ns, now - sent_ns)
+        """A reliability probe that was sent over `ev` shows in the report at `now`: evidence like any packet, or more.
+
+        It went because nothing had been heard of a packet for long, and stands for all that was not sent after it.
+        """
+        plane = self._planes[ev.plane]
+        self._advance(plane, sent_ns, now - sent_ns)
+        plane.asked_ns = sent_ns
 
     def too_soon(self, record: Sent, now: int) -> bool:
         """Whether a report at `now` is too soon to speak of this transmission: an earlier one must have arrived."""
@@ -151,21 +171,39 @@ class LossDetector:
             self._suspects = waiting
         far_front_ns = self._front_ns - max(self.rtt_ns() // 2, self._floor_ns)
         for number, plane in enumerate(self._planes):
-            evidence_ns = max(plane.front_ns, far_front_ns)
-            newest_ns = evidence_ns - self._min_rtt_ns - self._floor_ns
+            if plane.shaken_by is not None and not plane.shaken_by.usable:
+                plane.shaken_ns = plane.front_ns + _SHAKEN_RTTS * self.rtt_ns()
+            newest_ns = max(plane.front_ns, far_front_ns) - self._min_rtt_ns
             head = self._board.oldest(number)
             if head is None or head.departs_ns > newest_ns:
                 continue
             for record in self._board.flying(number):
                 if record.departs_ns > newest_ns:
                     break
-                if record.departs_ns + self.patience_ns(record.ev) <= evidence_ns and _covers(cack, base, record.psn):
+                if self._overdue(record, plane, far_front_ns) and _covers(cack, base, record.psn):
                     plane.shaken_ns = plane.front_ns + _SHAKEN_RTTS * self.rtt_ns()
                     plane.shaken_by = record.ev
                     yield record, "overdue"
 
-    def patience_ns(self, ev: Ev) -> int:
-        """How long after it was sent a packet over `ev` becomes overdue."""
+    def _overdue(self, record: Sent, plane: _Plane, far_front_ns: int) -> bool:
+        due_ns = record.departs_ns + self.expected_ns(record.ev)
+        if not plane.settled:
+            return due_ns + self.far_window_ns(record.ev) <= max(plane.front_ns, far_front_ns)
+        if due_ns + self.window_ns(record.ev) <= plane.front_ns:
+            later = plane.front_order - record.order
+            if later >= self._later_packets(record.ev, plane) or plane.asked_ns > record.departs_ns:
+                return True
+        return due_ns + self.far_window_ns(record.ev) <= far_front_ns
+
+    def window_ns(self, ev: Ev) -> int:
+        """The reorder window of packets over `ev`, when the evidence is a packet of their plane."""
+        plane = self._planes[ev.plane]
+        if not plane.settled:
+            return self.far_window_ns(ev)
+        return int(self._shaken((plane.rtt_ns or self.rtt_ns()) >> 1, ev, plane) * self._stretch)
+
+    def far_window_ns(self, ev: Ev) -> int:
+        """The same when it is one of another plane, or too little is known of their plane."""
         plane = self._planes[ev.plane]
         rtt = plane.rtt_ns or self.rtt_ns()
         if plane.settled:
@@ -173,15 +211,27 @@ class LossDetector:
             margin = min(max(rtt >> 1, late + (late >> 1)), 3 * rtt >> 2)
         else:
             margin = max(rtt >> 1, _VAR_FACTOR * plane.var_ns)
-        by = plane.shaken_by
-        if by is not None and ev.path != by.path and (plane.shaken_ns > plane.front_ns or not by.usable):
-            margin += margin * _SHAKEN_PATHS // max(_SHAKEN_PATHS, len(plane.paths))
-        return self._expected_ns(ev) + int(max(margin, self._floor_ns) * self._stretch)
+        return int(max(self._shaken(margin, ev, plane), self._floor_ns) * self._stretch)
 
-    def _expected_ns(self, ev: Ev) -> int:
+    def _later_packets(self, ev: Ev, plane: _Plane) -> int:
+        """How many packets of the plane have to be sent after one over `ev`, up to the last that has arrived."""
+        return -int(-_LATER_PACKETS * self._shaken(_WHOLE, ev, plane) * self._stretch // _WHOLE)
+
+    def _shaken(self, patience: int, ev: Ev, plane: _Plane) -> int:
+        """The patience with packets over `ev`, or more when another path of the plane was lost."""
+        by = plane.shaken_by
+        if by is not None and ev.path != by.path and plane.shaken_ns > plane.front_ns:
+            patience += patience * _SHAKEN_PATHS // max(_SHAKEN_PATHS, len(plane.paths))
+        return patience
+
+    def patience_ns(self, ev: Ev) -> int:
+        """How long after it was sent a packet over `ev` may be waited for, by the clock, before somebody is asked."""
+        return self.expected_ns(ev) + self.far_window_ns(ev)
+
+    def expected_ns(self, ev: Ev) -> int:
         """How long after it left a packet over `ev` is reported as a rule."""
         plane = self._planes[ev.plane]
-        return max(ev.srtt_ns - plane.var_ns, plane.rtt_ns) or self.rtt_ns()
+        return max(ev.srtt_ns, plane.rtt_ns) or self.rtt_ns()
 
     def first_overdue_ns(self) -> int | None:
         """When the first of what flies now becomes overdue; None when nothing flies."""

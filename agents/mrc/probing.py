@@ -24,7 +24,7 @@ _SOON = 4  # intervals after it came back
 class _Trial:
     """A retired EV on its way back."""
 
-    __slots__ = ("answered", "due_ns", "ev", "relapses", "unanswered")
+    __slots__ = ("answered", "cleared", "due_ns", "ev", "relapses", "unanswered")
 
     def __init__(self, ev: Ev, due_ns: int, relapses: int) -> None:
         self.ev = ev
@@ -32,6 +32,7 @@ class _Trial:
         self.relapses = relapses  # waits and answers are doubled so often
         self.answered = 0  # probes in a row
         self.unanswered = False  # a probe is out
+        self.cleared = False  # it was retired by mistake
 
 
 class Prober:
@@ -65,7 +66,7 @@ class Prober:
     def released(self, ev: Ev, now: int) -> None:
         """An EV is ASSUMED_BAD no more."""
         trial = self._trials.pop(ev.value, None)
-        if trial is not None:
+        if trial is not None and not trial.cleared:
             self._history[ev.value] = trial.relapses, now
         self.waiting.pop(ev.value, None)
         self._reschedule()
@@ -75,6 +76,7 @@ class Prober:
         trial = self._trials.get(ev.value)
         if trial is not None:
             trial.relapses = 0
+            trial.cleared = True
             if not trial.unanswered:
                 self.waiting[ev.value] = trial
 

@@ -14,6 +14,7 @@ from agents.message import Message
 from agents.mrc import congestion
 from agents.mrc.config import MrcConfig
 from agents.mrc.congestion.base import Fabric
+from agents.mrc.doubts import Doubts
 from agents.mrc.ev_set import Ev, EvSet
 from agents.mrc.ev_state import Cause
 from agents.mrc.loss import LossDetector
@@ -27,6 +28,7 @@ _U16: Final = 0xFFFF
 _M_CAUSE = {EcnEcho.SKIP_ONCE: Cause.MARKED, EcnEcho.ALWAYS_SKIP: Cause.ALWAYS_SKIP}
 _REPORTS_PER_WINDOW: Final = 8  # at least, as far as packets allow
 _TRIMMED = {NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP}
+_BY_REPORTS = ("overdue", "overtaken")
 # The responder could not take the packet, which is no path's fault: it goes again.
 _NOT_TAKEN = {
     NackReason.NO_BITMAP,
@@ -66,6 +68,7 @@ class Requester:
         self._board = Scoreboard(start_psn, planes)
         self._detector = LossDetector(config, self._board, planes)
         self._timer = RetryTimer(config, self._board, self._detector, planes)
+        self._doubts = Doubts()
         self._window = congestion.create(config, Fabric(planes, mtu))
         self._mpr = config.mpr
         self._first_dscp, self._again_dscp = (
@@ -123,6 +126,9 @@ class Requester:
         news = board.acknowledge(cack, base, sack.bitmap)
         if news:
             self._arrived(news, trigger, sack, now)
+        doubted = self._doubts.reported(news, trigger, sack)
+        if doubted is not None:
+            self._was_wrong(doubted, now)
         if self._probe is not None and sack.probe_id == self._probe_id:
             ev, sent_ns = self._probe
             self._probe = None
@@ -193,8 +199,8 @@ class Requester:
             fate, record.fate = record.fate, ARRIVED
             if fate is LOST:  # it had not yet gone again
                 if record.blamed:
-                    detector.was_wrong()
-                    self._suspect_cleared(record.ev)
+                    self._doubts.settle(record.psn)
+                    self._was_wrong(record.ev, now)
             elif record.transmissions == 1 or (record.psn == trigger and record.ev.value == sack.ev):
                 # What flew when the timer expired has arrived some time ago: its report was lost.
                 sample_ns = detector.arrived(record, now, record.sent_ns > self._timer.expired_ns)
@@ -202,8 +208,8 @@ class Requester:
                     rtt_ns = sample_ns
                     self._sampled = sack.ev, sack.tx_timestamp, sample_ns
             elif record.earlier_ev is not None and detector.too_soon(record, now):
-                detector.was_wrong()
-                self._suspect_cleared(record.earlier_ev)
+                self._doubts.settle(record.psn)
+                self._was_wrong(record.earlier_ev, now)
         self._counters.bytes_acked += size
         self._window.on_acked(
             size,
@@ -213,6 +219,13 @@ class Requester:
             in_flight_bytes=self._board.bytes_in_flight,
             now=now,
         )
+
+    def _was_wrong(self, ev: Ev, now: int) -> None:
+        """A packet over `ev` that was taken for lost had arrived: use it again, unless another was lost there."""
+        self._detector.was_wrong()
+        self._suspect_cleared(ev)
+        if not self._doubts.any_on(ev):
+            self._evs.apply(ev, Cause.CLEARED, now)
 
     def judge(self) -> None:
         """Find what is lost by the reports that have come.
@@ -236,7 +249,16 @@ class Requester:
         self._again.append(record)
         self._counters.packets_lost += 1
         self._window.on_lost(record.size, now)
-        self._emit(PacketLost(self._qpn, now, record.psn & psn.MASK, record.ev.value, record.sent_ns, cause))
+        event = PacketLost(self._qpn, now, record.psn & psn.MASK, record.ev.value, record.sent_ns, cause)
+        if cause in _BY_REPORTS:
+            event.rtt_ns = self._detector.expected_ns(record.ev)
+            if cause == "overdue":
+                event.window_ns = self._detector.window_ns(record.ev)
+        self._emit(event)
+        if blame and record.transmissions == 1:
+            self._doubts.blamed(record)
+        else:
+            self._doubts.settle(record.psn)  # it went more than once, and which of them arrives is not to be told
         if blame:
             self._evs.apply(record.ev, Cause.LOST, now)
 

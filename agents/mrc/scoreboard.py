@@ -61,7 +61,7 @@ class Sent:
         self.ev = ev
         self.sent_ns = sent_ns
         self.departs_ns = sent_ns  # when it left the port, about
-        self.order = order  # counts the transmissions of the queue pair
+        self.order = order  # counts the transmissions of its plane
         self.transmissions: int = 1 if before is None else before.transmissions + 1
         self.blamed = False  # lost, and its EV was blamed for that
         self.earlier_ev = before.ev if before is not None and before.blamed else None
@@ -82,7 +82,7 @@ class Scoreboard:
         self._known = 0
         self._missing = 0  # how many have not arrived
         self._flights: list[deque[Sent]] = [deque() for _ in range(planes)]
-        self._next_order = 0
+        self._next_order = [0] * planes
         self.packet_ns = 0  # how long a packet holds a port, as far as it is known
         self._free_ns = [0] * planes  # when the port of each plane is free again
 
@@ -94,14 +94,15 @@ class Scoreboard:
         """Record a transmission, the first or a later one of its packet; first ones come in the order of the PSNs."""
         at = psn - self.una
         latest = self._latest
+        order = self._next_order[ev.plane]
+        self._next_order[ev.plane] = order + 1
         if at == len(latest):
-            record = Sent(psn, message, size, ev, now, self._next_order, None)
+            record = Sent(psn, message, size, ev, now, order, None)
             latest.append(record)
             self._missing += 1
         else:
-            record = Sent(psn, message, size, ev, now, self._next_order, latest[at])
+            record = Sent(psn, message, size, ev, now, order, latest[at])
             latest[at] = record
-        self._next_order += 1
         free_ns = self._free_ns[ev.plane]
         if free_ns > now:  # a NIC's queue holds about two packets, so no longer than for one
             record.departs_ns = min(free_ns, now + self.packet_ns)

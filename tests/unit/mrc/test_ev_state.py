@@ -16,6 +16,7 @@ ROWS = [
     (SKIP, Cause.ALWAYS_SKIP, BAD),
     (BAD, Cause.PROBED, GOOD),
     (BAD, Cause.PROBED_MARKED, SKIP),
+    (BAD, Cause.CLEARED, SKIP),
     (GOOD, Cause.DENY, DENIED),
     (SKIP, Cause.DENY, DENIED),
     (BAD, Cause.DENY, DENIED),

@@ -69,7 +69,46 @@ def test_later_packets_of_other_paths_do_not() -> None:
     assert sender.lost() == []
 
 
-def test_overdue_by_a_packet_of_its_plane_that_was_sent_half_a_round_trip_later() -> None:
+@pytest.mark.parametrize("later", [1, 2, 3, 4])
+def test_half_a_round_trip_later_counts_the_third_packet_of_the_plane(later: int) -> None:
+    sender = Sender()
+    settle(sender)
+    sender.now += 2 * RTT
+    record = sender.send(sender.a)
+    for _ in range(later):
+        last = sender.send(sender.b, after=RTT // 2 + 4 * SLACK)
+    for _ in range(4):
+        sender.arrive(sender.send(sender.other_plane, after=RTT // 2))  # of another plane is no packet of this one
+    assert sender.lost() == []
+    sender.arrive(last)  # the ones before it need not have
+    assert sender.lost() == ([(record, "overdue")] if later >= 3 else [])
+
+
+def test_half_a_round_trip_is_the_window_however_late_packets_have_been() -> None:
+    sender = Sender()
+    settle(sender)
+    be_late(sender, RTT * 45 // 100)
+    sender.now += 2 * RTT
+    record = sender.send(sender.a)
+    for _ in range(3):
+        sender.arrive(sender.send(sender.b, after=RTT // 2 - 4 * SLACK))
+    assert sender.lost() == []
+    window = sender.detector.window_ns(sender.a)
+    assert window == pytest.approx(RTT / 2, rel=0.1)
+    sender.arrive(sender.send(sender.b, after=RTT // 2 + 4 * SLACK))
+    assert sender.lost() == [(record, "overdue")]
+
+
+def test_a_reliability_probe_stands_for_the_packets_that_nobody_sent() -> None:
+    sender = Sender()
+    settle(sender)
+    sender.now += 2 * RTT
+    record = sender.send(sender.a)
+    sender.detector.probe_answered(sender.b, sender.now + RTT, sender.now + 2 * RTT)
+    assert sender.lost() == [(record, "overdue")]
+
+
+def test_before_enough_is_known_of_a_plane_one_later_packet_counts() -> None:
     sender = Sender()
     record = sender.send(sender.a)
     sender.arrive(sender.send(sender.b, RTT // 2 - SLACK))
@@ -158,7 +197,7 @@ def settle(sender: Sender) -> None:
 def margin_of(sender: Sender) -> float:
     """The reorder window of path a, in round trips."""
     detector = sender.detector
-    return (detector.patience_ns(sender.a) - detector._expected_ns(sender.a)) / detector._planes[0].rtt_ns
+    return (detector.patience_ns(sender.a) - detector.expected_ns(sender.a)) / detector._planes[0].rtt_ns
 
 
 def be_late(sender: Sender, by: int) -> None:
@@ -240,9 +279,16 @@ def test_after_a_loss_the_other_paths_of_the_plane_are_given_more_time_until_it_
     assert after[sender.other_plane] == before[sender.other_plane]
     sender.a.usable = False  # retired: as long as it is, its traffic is on the others
     sender.now += 20 * RTT
+    sender.lost()
     sender.arrive(sender.send(sender.b))
+    sender.lost()
     assert sender.detector.patience_ns(sender.b) == pytest.approx(after[sender.b], rel=0.02)
-    sender.a.usable = True
+    sender.a.usable = True  # and when it is back their queues are still long
+    sender.now += 4 * RTT
+    sender.arrive(sender.send(sender.b))
+    assert sender.lost() == [] and sender.detector.patience_ns(sender.b) > 1.1 * before[sender.b]
+    sender.now += 8 * RTT
+    sender.arrive(sender.send(sender.b))
     assert sender.detector.patience_ns(sender.b) == pytest.approx(before[sender.b], rel=0.02)
 
 
@@ -296,8 +342,9 @@ def test_the_more_paths_share_what_a_lost_one_carried_the_less_more_time_they_ar
         sender.now += RTT
         for path in range(2, paths):
             sender.arrive(sender.send(Ev(ev_format.make(0, path))))
-        before = sender.detector.patience_ns(sender.b) - sender.detector._expected_ns(sender.b)
-        sender.detector._planes[0].shaken_by, sender.a.usable = sender.a, False
-        return (sender.detector.patience_ns(sender.b) - sender.detector._expected_ns(sender.b)) / before
+        before = sender.detector.patience_ns(sender.b) - sender.detector.expected_ns(sender.b)
+        plane = sender.detector._planes[0]
+        plane.shaken_by, plane.shaken_ns = sender.a, plane.front_ns + 1
+        return (sender.detector.patience_ns(sender.b) - sender.detector.expected_ns(sender.b)) / before
 
     assert [stretch(paths) for paths in (2, 4, 8, 32)] == pytest.approx([2, 2, 1.5, 1.125], rel=1e-3)

@@ -99,9 +99,9 @@ class TestLoss:
         transfer(pair)
         assert not pair.sent(ReliabilityProbe), "no timer is needed"
 
-    @pytest.mark.parametrize(("late_ns", "back_soon"), [(2 * ONE_WAY_NS, True), (1_000 * US, False)])
-    def test_what_arrives_too_soon_for_its_retransmission_clears_the_path(self, late_ns: int, back_soon: bool) -> None:
-        pair = ScriptedPair()
+    @pytest.mark.parametrize("late_ns", [2 * ONE_WAY_NS, 1_000 * US])
+    def test_what_arrives_after_all_clears_the_path_at_once(self, late_ns: int) -> None:
+        pair = ScriptedPair(probe_interval_ns=10**9)
         transfer_again(pair)
         serial = count()
         pair.rule = lambda host, packet: [
@@ -109,10 +109,10 @@ class TestLoss:
         ]
         transfer_again(pair)
         bad, good = pair.of_kind(EvChanged)
-        assert (bad.new, good.new) == ("ASSUMED_BAD", "GOOD")
-        assert (good.now_ns - bad.now_ns < 50 * US) is back_soon, "the interval of probes"
+        assert (bad.new, good.new) == ("ASSUMED_BAD", "SKIP")
+        assert good.now_ns - bad.now_ns < late_ns + 4 * ONE_WAY_NS, "without waiting for probes"
         requester: Any = pair.qps[0]._requester
-        assert (requester._detector._stretch > 1) is back_soon, "more patient after a mistake"
+        assert requester._detector._stretch > 1, "more patient after a mistake"
 
     def test_a_report_that_was_overtaken_condemns_nobody(self) -> None:
         pair = ScriptedPair(planes=1, t1s=2, start_psn=0, congestion="fixed", window_bytes=1 << 20)
