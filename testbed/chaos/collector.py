@@ -113,7 +113,8 @@ class Translator:
             return None
         match fields["kind"]:
             case "PacketLost" if sender:
-                return PacketLost(t_ns, flow, fields["ev"], fields["psn"], fields["sent_ns"], fields["cause"])
+                told = (fields[name] for name in ("ev", "psn", "sent_ns", "cause", "rtt_ns", "window_ns"))
+                return PacketLost(t_ns, flow, *told)
             case "EvChanged" if sender:
                 return EvChanged(t_ns, flow, fields["ev"], fields["old"], fields["new"], fields["why"])
             case "PortChanged":

@@ -81,7 +81,10 @@ class Journal:
                 case "acted":
                     self._change(number, since_ns=step["since_ns"], down_ns=step["down_ns"])
                 case "undo":
-                    seen = tuple(Seen(port, dead, PortStamps(*stamps)) for port, dead, *stamps in step.get("seen", ()))
+                    seen = tuple(
+                        Seen(port, dead, PortStamps(*map(_as_tuples, stamps)))
+                        for port, dead, *stamps in step.get("seen", ())
+                    )
                     self._change(number, undo_due_ns=step["due_ns"], seen=seen)
                 case "undone":
                     self._change(number, up_ns=step["up_ns"], until_ns=step["until_ns"])

@@ -56,9 +56,13 @@ def show_outcome(outcome: RunResult) -> None:
             rows.append([
                 f"{fault['kind']} {fault['target']}", _seconds(fault["at_s"]), _seconds(fault["for_s"]),
                 fault["packets_lost"], _seconds(fault["rerouted_s"]), _by_ports(fault["ports"]),
+                _retired(fault["retiring"]),
                 _percent(fault["dip_fraction"]), _of_oracle(fault),
             ])  # fmt: skip
-        table(["fault", "at", "for", "lost", "rerouted in", "by the ports", "dip", "goodput of oracle"], rows)
+        table(
+            ["fault", "at", "for", "lost", "rerouted in", "by the ports", "EVs retired", "dip", "goodput of oracle"],
+            rows,
+        )
         if len(summary["faults"]) > _FAULTS_SHOWN:
             show(f"and {len(summary['faults']) - _FAULTS_SHOWN} more, all in the report")
         timing = summary["timing"]
@@ -139,6 +143,14 @@ def _by_ports(seen: dict[str, Any]) -> str:
         words = "-" if seen["unused_s"] is None else f"used for {_seconds(seen['unused_s'])}"
     trips = seen["unused_round_trips"]
     return words if trips is None else f"{words} ({trips:.1f} RTT)"
+
+
+def _retired(seen: dict[str, Any]) -> str:
+    """How long after the first loss, in round trips, beside the reorder window (medians of its EVs)."""
+    trips, window = seen["after_round_trips"], seen["window_round_trips"]
+    if trips is None:
+        return "-"
+    return f"after {trips:.2f} RTT" + ("" if window is None else f" (window {window:.2f})")
 
 
 def _of_oracle(fault: dict[str, Any]) -> str:

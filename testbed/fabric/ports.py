@@ -65,18 +65,18 @@ class Ports:
     def stamps(self, port: Port) -> PortStamps:
         """What the port noted of faults since `forget_stamps`."""
         counters = self._port_map().counters(port.ifindex)
-        longest_ns = 0
+        ours: list[EvLoss] = []
         if counters.first_drop_ns:
             losses = (one for one in self._ev_losses() if one.ifindex == port.ifindex)
-            ours = (one for one in losses if one.first_ns >= counters.first_drop_ns)
-            longest_ns = max((one.last_ns - one.first_ns for one in ours), default=0)
+            ours = [one for one in losses if one.first_ns >= counters.first_drop_ns]
         return PortStamps(
             lost_data=counters.lost_data,
             first_lost_data_ns=counters.first_lost_data_ns,
             last_lost_data_ns=counters.last_lost_data_ns,
             first_drop_ns=counters.first_drop_ns,
             last_use_ns=counters.last_use_ns,
-            longest_ns=longest_ns,
+            longest_ns=max((one.last_ns - one.first_ns for one in ours), default=0),
+            first_lost=tuple(sorted((one.src, one.dst, one.ev, one.first_ns) for one in ours)),
         )
 
     def forget_stamps(self, port: Port) -> None:

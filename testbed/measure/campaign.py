@@ -26,6 +26,10 @@ FIGURES = (
     Figure("rerouted_s", "time from the first packet lost to the last", "s"),
     Figure("ports.unused_s", "time until a dead path was unused, by the ports", "s"),
     Figure("ports.unused_round_trips", "the same in loaded round trips", "round trips"),
+    Figure(
+        "retiring.after_round_trips", "time from an EV's first loss until it was retired, median of EVs", "round trips"
+    ),
+    Figure("retiring.window_round_trips", "the reorder window by which they were retired", "round trips"),
     Figure("recovered_s", "time until goodput was back", "s"),
     Figure("restored_s", "time from the end of the fault until its EVs were back", "s"),
     Figure("packets_lost", "packets lost, all flows", "packets"),
@@ -49,7 +53,7 @@ def value_of(figure: Figure, fault: Mapping[str, Any]) -> float | None:
         return inf
     value: Any = fault
     for name in figure.key.split("."):
-        value = value[name]
+        value = None if value is None else value.get(name)  # an older run may not have measured it
     return None if value is None else float(value)
 
 

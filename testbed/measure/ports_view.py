@@ -51,16 +51,16 @@ def of_fault(run: Run, fault: Fault) -> PortsView:
         for one in fault.seen
         if one.dead and one.stamps.last_use_ns >= fault.since_ns
     ]
-    round_trip_ns = _round_trip_ns(run, fault.since_ns)
+    trip_ns = round_trip_ns(run, fault.since_ns)
     return PortsView(
         lost_data=sum(one.lost_data for one in taking) if taking else None,
         rerouted_s=rerouted_ns / 1e9 if taking else None,
         unused_s=max(unused_ns) / 1e9 if unused_ns else None,
-        round_trip_s=round_trip_ns / 1e9 if round_trip_ns else None,
+        round_trip_s=trip_ns / 1e9 if trip_ns else None,
     )
 
 
-def _round_trip_ns(run: Run, t_ns: int) -> int | None:
+def round_trip_ns(run: Run, t_ns: int) -> int | None:
     """The last reading before a time, else the first one after it."""
     before = [median_ns for when_ns, median_ns in run.round_trips if when_ns <= t_ns]
     return before[-1] if before else next((median_ns for _, median_ns in run.round_trips), None)

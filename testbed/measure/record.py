@@ -67,13 +67,15 @@ class RunEvent:
 
 @dataclass(frozen=True, slots=True)
 class PacketLost(RunEvent):
-    """A sender took a packet of `flow`, sent at `sent_ns` on `ev`, for lost."""
+    """A sender took a packet of `flow`, sent at `sent_ns` on `ev`, for lost; `agents.transport` says more."""
 
     flow: str
     ev: int
     psn: int
     sent_ns: int
     cause: str
+    rtt_ns: int = 0
+    window_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +311,11 @@ class Run:
         owner = peer if change.end == "peer" else change.host
         return next(link.name for _, link in self.clos.ports(owner) if link.plane == change.plane)
 
+    def hosts_of(self, flow: str) -> tuple[int, int]:
+        """The numbers of the hosts that a flow goes from and to."""
+        ends = self._flows_by_name[flow]
+        return self.clos.nodes[ends.src].index, self.clos.nodes[ends.dst].index
+
     @cached_property
     def _flows_by_name(self) -> dict[str, Flow]:
         return {flow.name: flow for flow in self.flows}
@@ -322,8 +329,7 @@ class Run:
         plane, t1 = entropy.plane_of(ev), entropy.uplink_of(ev)
         key = (flow, plane, t1)
         if key not in self._paths:
-            ends = self._flows_by_name[flow]
-            src, dst = (self.clos.nodes[name].index for name in (ends.src, ends.dst))
+            src, dst = self.hosts_of(flow)
             t1s = [t1] if self.clos.spec.source_routed else range(self.clos.spec.t1s_per_plane)
             self._paths[key] = frozenset(link for one in t1s for link in self.clos.path_links(src, dst, plane, one))
         return self._paths[key]

@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from testbed.measure import evmap, faults, phases, ports, ports_view, series
+from testbed.measure import evmap, faults, phases, ports, ports_view, retiring, series
 from testbed.measure.judgement import Judgement, show
 from testbed.measure.record import (
     CarrierChanged,
@@ -79,6 +79,7 @@ def _context(run: Run, judgement: Judgement) -> dict[str, Any]:
         "evmap_svg": Markup(figures.ev_map(run)) if _drawable(edges) and run.clos.spec.source_routed else None,
         "figures_available": figures.available(),
         "evmap": evmap.rows(run, edges) if len(edges) > 1 else [],
+        "retired": {fault.number: retiring.of_fault(run, fault) for fault in run.faults},
         "costs": [(cost, ports_view.of_fault(run, cost.fault)) for cost in faults.costs(run)],
         "held": {fault.number: phases.during(run, fault, stretches) for fault in run.faults},
         "phases": [phase for phase in stretches if phase.goodput_bps is not None],

@@ -6,7 +6,8 @@ the last, `restored_s` from the end of the fault until all EVs that it took carr
 the fault to the end of the last 200 ms bin with less than 95 % of the usual goodput of the flows that it touches (0: no
 bin was; null also when the last one was). `late_s` is how late the fault came, null when it was put in by hand.
 In `faults[].ports` the fabric's own ports say what they saw of it (`measure.ports_view`): data packets taken, the time
-from the first of them to the last, how long a dead path went on being used, and the loaded round trip before. Goodput
+from the first of them to the last, how long a dead path went on being used, and the loaded round trip before.
+`faults[].retiring` is how long senders took to retire the EVs that it killed (`measure.retiring`). Goodput
 while a fault was in stands in `goodput_bps` beside `oracle_bps`, null when it was too short to measure. `timing` is how
 late the timeline's acts came.
 `flows[].completion_s` is of messages, from posting to acknowledgement. `workloads` has the flows of each stream
@@ -23,7 +24,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from testbed.measure import faults, phases, ports, ports_view, series
+from testbed.measure import faults, phases, ports, ports_view, retiring, series
 from testbed.measure.bandwidth import jain_index, weighted_percentiles
 from testbed.measure.jobs import JobResult
 from testbed.measure.judgement import Judged, Judgement
@@ -197,6 +198,7 @@ def _fault(run: Run, cost: faults.FaultCost, stretches: list[phases.Phase]) -> d
         "goodput_bps": None if held is None or held.goodput_bps is None else round(held.goodput_bps),
         "oracle_bps": None if held is None else round(held.oracle_bps),
         "ports": _ports(run, fault),
+        "retiring": asdict(retiring.of_fault(run, fault)),
         "recovered_s": None if cost.recovered_s is None or math.isinf(cost.recovered_s) else round(cost.recovered_s, 9),
     }
 

@@ -58,7 +58,7 @@ class Link:
         """`deliver` takes what arrives at the far end."""
         self.counts: Counter[str] = Counter()
         self.stamps = PortStamps()
-        self._first_lost_ns: dict[object, int] = {}  # by EV and hosts
+        self._first_lost_ns: dict[tuple[int, int, int], int] = {}  # by hosts and EV
         self._made_of = self._cable = cable
         self._rough = cable.rough
         self._events = events
@@ -80,6 +80,12 @@ class Link:
         marks_all = port.ecn and not port.kmax_bytes
         trims_all = port.trimming and port.trim_at_bytes < _ANY_PACKET_BYTES
         self._examines_all = marks_all or trims_all or port.limit_bytes < _ANY_PACKET_BYTES
+
+    def noted(self) -> PortStamps:
+        """What it noted of faults since `stamps` was set back."""
+        if not self.stamps.first_drop_ns:
+            return self.stamps
+        return replace(self.stamps, first_lost=tuple(sorted((*key, ns) for key, ns in self._first_lost_ns.items())))
 
     def set_delay(self, delay_ns: int, jitter_ns: int) -> None:
         """The cable takes so much longer, more or less by up to the jitter; 0 for both: as it was made."""
@@ -186,7 +192,7 @@ class Link:
                 stamps = replace(stamps, first_drop_ns=now)
                 self._first_lost_ns.clear()
             if not packet.probes:
-                first_ns = self._first_lost_ns.setdefault(packet.path_and_ev, now)
+                first_ns = self._first_lost_ns.setdefault(packet.hosts_and_ev, now)
                 stamps = replace(stamps, longest_ns=max(stamps.longest_ns, now - first_ns))
             if packet.writes and not packet.control:
                 stamps = replace(

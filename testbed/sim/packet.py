@@ -82,10 +82,12 @@ class SimPacket:
         self.probes = opcode in _PROBE_OPCODES
 
     @property
-    def path_and_ev(self) -> tuple[int, bytes]:
-        """The same for all packets of one EV from one host to another."""
+    def hosts_and_ev(self) -> tuple[int, int, int]:
+        """The numbers of the hosts that it goes from and to (-1: that is no host), and its EV."""
         inner_at = _inner_at(self.data)
-        return self.ev, bytes(self.data[inner_at + 8 : inner_at + 40])
+        numbers = (address.host_number(bytes(self.data[inner_at + at : inner_at + at + 16])) for at in (8, 24))
+        src, dst = (-1 if number is None else number for number in numbers)
+        return src, dst, self.ev
 
     def usids(self) -> tuple[int, ...]:
         """Those that are still in its address when it goes by its next hop."""

@@ -49,7 +49,7 @@ class SimPorts:
 
     def stamps(self, port: Port) -> PortStamps:
         """What the port noted of faults since `forget_stamps`; a port that works notes nothing here."""
-        return self._network.port(port).stamps
+        return self._network.port(port).noted()
 
     def forget_stamps(self, port: Port) -> None:
         """The next drop is the first one."""

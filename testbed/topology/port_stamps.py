@@ -18,3 +18,5 @@ class PortStamps:
     first_drop_ns: int = 0  # of whatever
     last_use_ns: int = 0  # sent or dropped
     longest_ns: int = 0  # from the first packet of one EV of one pair of hosts that a fault took, to its last; use only
+    # (source host, destination host, EV, when) of the first packet of each EV of a pair that a fault took; use only
+    first_lost: tuple[tuple[int, int, int, int], ...] = ()
