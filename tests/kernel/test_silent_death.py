@@ -27,6 +27,9 @@ pytestmark = [pytest.mark.kernel, pytest.mark.timeout(400)]
 RUNS = [1, pytest.param(20, marks=pytest.mark.full)]
 MOST_ROUND_TRIPS = 3  # in the median of 20 runs, from the first packet of an EV that was taken to its last ...
 MOST_PACKETS = 5  # ... and packets of the queue pair that loses most
+# The bound at full rate: from an EV's first loss by the port's stamp until it is retired, a round trip and the
+# reorder window, which is half of one at most; medians.
+MOST_TO_RETIRE, MOST_WINDOW = 1.5, 0.5
 VOID = {"bytes_wrong": 0, "qp_errors": 0, "undelivered_messages": 0}
 
 
@@ -65,6 +68,10 @@ def test_a_silent_path_is_out_of_use_within_some_round_trips(
     assert all(one["ports"]["lost_data"] for one in told), "every path carried something when it died"
     assert median(one["ports"]["unused_round_trips"] for one in told) <= margin * MOST_ROUND_TRIPS, told
     assert median(one["worst_flow_losses"] for one in told) <= margin * MOST_PACKETS, told
+    if scenario == "path-silent-full":  # at a small load it takes until the next packets, many round trips of that load
+        retiring = [one["retiring"] for one in told]
+        assert median(one["after_round_trips"] for one in retiring) <= margin * MOST_TO_RETIRE, retiring
+        assert median(one["window_round_trips"] for one in retiring) <= MOST_WINDOW, retiring
 
 
 @pytest.mark.parametrize("count", RUNS)
