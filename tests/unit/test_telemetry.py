@@ -63,10 +63,11 @@ def test_the_beat_can_be_changed_but_not_to_anything() -> None:
 
 def test_events_carry_their_kind_and_every_field() -> None:
     kept = Telemetry(0)
-    kept.note(PacketLost(qpn=5, now_ns=9, psn=7, ev=3, sent_ns=1, cause="overdue"))
+    kept.note(PacketLost(qpn=5, now_ns=9, psn=7, ev=3, sent_ns=1, cause="overdue", rtt_ns=8, window_ns=4))
     kept.note_carrier(2, False, 10)
+    lost = {"qpn": 5, "now_ns": 9, "psn": 7, "ev": 3, "sent_ns": 1, "cause": "overdue", "rtt_ns": 8, "window_ns": 4}
     assert kept.events.read(0, 10)[0] == [
-        {"kind": "PacketLost", "qpn": 5, "now_ns": 9, "psn": 7, "ev": 3, "sent_ns": 1, "cause": "overdue"},
+        {"kind": "PacketLost", **lost},
         {"kind": "CarrierChanged", "now_ns": 10, "port": 2, "up": False},
     ]
 
