@@ -68,8 +68,8 @@ def _kernel_parts(spec: LabSpec) -> Numbers:
             raise InputError(f"lab {desired.lab} is there already", f"mrclab down {desired.lab}")
         namespaces = [node.namespace for node in desired.nodes.values()]
         LabState(spec, "mrclab bench memory", namespaces=namespaces).save()  # so that `down` finds what a kill leaves
-    before = _settled_kb()
     try:
+        before = _settled_kb()
         with Programs(desired.last_ifindex) as programs, Kernel(desired.lab) as kernel:
             apply.create_namespaces(desired, lambda done, of: None)
             empty = kernel_kb()

@@ -48,24 +48,36 @@ def bench_verb(
     if any(bench.needs_root for bench in benches.values()):
         doctor.require("bench")
     if out is not None:
-        try:
-            out.open("a").close()  # now, and not after minutes of measuring
-        except OSError as error:
-            raise InputError(f"{out} cannot be written: {error.strerror}", "name another file with --out") from error
+        _try_to_write(out)  # now, and not after minutes of measuring
     results: dict[str, Any] = {}
+    comparisons: list[Comparison] = []
+    told: dict[str, Any] = {"compiled": compiled.in_use(), "benches": results}
     for name, bench in benches.items():
         say(f"bench {name}: {bench.title}")
         results[name] = frame.measure(bench, alternations, say)
-    comparisons = frame.compare(before, results)
-    told = {"compiled": compiled.in_use(), "benches": results, "comparisons": [_as_dict(one) for one in comparisons]}
-    if out is not None:
-        out.write_text(json.dumps({"schema_version": SCHEMA_VERSION, **told}, indent=2) + "\n")
+        comparisons = frame.compare(before, results)
+        told["comparisons"] = [_as_dict(one) for one in comparisons]
+        if out is not None:  # after each bench: what is measured is kept when a later one fails
+            out.write_text(json.dumps({"schema_version": SCHEMA_VERSION, **told}, indent=2) + "\n")
     if not compiled.in_use():
         say("the agents are not compiled: these are figures of plain Python")
     result(as_json, told, lambda: _show(results, comparisons))
     for name in frame.not_compared(before, comparisons):
         say(f"bench {name} is in {earlier} and was not measured now")
     return 0 if all(one.ok for one in comparisons) else 1
+
+
+def _try_to_write(out: Path) -> None:
+    """Raises InputError when that cannot be; leaves no file where there was none."""
+    from testbed.topology.errors import InputError
+
+    there = out.exists()
+    try:
+        out.open("a").close()
+        if not there:
+            out.unlink()
+    except OSError as error:
+        raise InputError(f"{out} cannot be written: {error.strerror}", "name another file with --out") from error
 
 
 def _as_dict(one: Comparison) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from testbed.bench import fabric, spray
+from testbed.bench import fabric, memory, spray
 from testbed.fabric import plan
 from testbed.lab import state
 
@@ -41,3 +41,13 @@ def test_raw_frames_take_every_path_and_none_is_made_up() -> None:
         before = received.packets()
         rates = [fabric.blast(running, [pair], spray.PAYLOAD_BYTES, 0.2) for pair in (PAIR, PAIR[::-1])]
         assert all(rate > 0 for rate in rates) and received.packets() > before
+
+
+def test_an_interrupted_bench_of_memory_leaves_no_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(memory, "_settled_kb", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        memory._kernel_parts(spray.SPEC.model_copy(update={"name": NAME}))
+    assert NAME not in state.names()
