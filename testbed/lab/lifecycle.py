@@ -269,13 +269,21 @@ def _termination_interrupts() -> Iterator[None]:
 def _undisturbed(*, forget: bool = False) -> Iterator[None]:
     """SIGINT and SIGTERM wait until the removal is done; `forget` them then, where what they ask for goes on anyway."""
     blocked = {signal.SIGINT, signal.SIGTERM}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    came: list[int] = []
+    handlers = {}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)  # for this thread, and for what it starts
+    if threading.current_thread() is threading.main_thread():  # another thread may take a signal: it is noted down
+        handlers = {number: signal.signal(number, lambda taken, _: came.append(taken)) for number in blocked}
     try:
         yield
     finally:
-        while forget and signal.sigtimedwait(blocked, 0) is not None:
-            pass
+        while (pending := signal.sigtimedwait(blocked, 0)) is not None:
+            came.append(pending.si_signo)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if came and not forget:
+            signal.raise_signal(came[0])
 
 
 def down(name: str, progress: Progress = _silent) -> DownResult:

@@ -119,7 +119,7 @@ def _lacking(spec: LabSpec, machine: Machine, within_s: float) -> Iterator[tuple
     if seconds > within_s:
         yield (
             f"about {_rounded_up(seconds):g} s to bring it up, {within_s:g} s are allowed",
-            f"{_what_fits(spec, machine, within_s)}, or allow more: mrclab up --within {_rounded_up(seconds):g}s",
+            f"{_what_fits(spec, machine, within_s)}, or allow more: mrclab up LAB --within {_rounded_up(seconds):g}s",
         )
 
 

@@ -145,5 +145,5 @@ def test_a_lab_that_would_not_come_up_in_time_is_refused_before_anything_is_made
     answer = mrclab("up", str(large), "--within", "500 ms")
     assert answer.returncode == 3
     assert " s to bring it up, 0.5 s are allowed (for 8 hosts, 128 switches and 576 links)" in only_line(answer)
-    assert "t0_groups fits, or allow more: mrclab up --within" in only_line(answer)
+    assert "t0_groups fits, or allow more: mrclab up LAB --within" in only_line(answer)
     assert not Path("/run/mrclab/cli-large").exists()

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -237,10 +238,15 @@ def test_an_interrupt_during_down_ends_the_command_when_all_is_gone(lab_file: La
     """It was swallowed: a command that takes one lab of several down went on with the next one."""
     up(lab_file("tiny", "fa-down"))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored
+    over = threading.Event()
+    other = threading.Thread(target=over.wait)  # the kernel gives it what the main thread has blocked
+    other.start()
     try:
         with pytest.raises(KeyboardInterrupt):
             lifecycle.down("fa-down", lambda *_: os.kill(os.getpid(), signal.SIGINT))
     finally:
+        over.set()
+        other.join()
         signal.signal(signal.SIGINT, before)
     assert left_of("fa-down") == []
 
