@@ -5,6 +5,7 @@ Writes a line per phase to stdout, so that a test can wait for one.
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from testbed.topology.labfile import load_lab
 
 def main() -> int:
     path = Path(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a test in the background would have it ignored
 
     def say(phase: str, done: int, of: int) -> None:
         sys.stdout.write(f"{phase} {done}/{of}\n")
