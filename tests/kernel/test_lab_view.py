@@ -65,9 +65,13 @@ def test_shells_start_when_used_and_end_with_the_prompt(
     tiny: RunningLab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = processes_in(tiny)
-    said = at_prompt(
-        tiny, tmp_path, capfd, "h0 echo shell $$", "py [n.name for n in net.values() if n.shell]", "h0 sleep 60 &"
-    )
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and shells would inherit that
+    try:
+        said = at_prompt(
+            tiny, tmp_path, capfd, "h0 echo shell $$", "py [n.name for n in net.values() if n.shell]", "h0 sleep 60 &"
+        )
+    finally:
+        signal.signal(signal.SIGHUP, hangup)
     assert "['h0']" in said
     deadline = time.monotonic() + 3
     while processes_in(tiny) != before and time.monotonic() < deadline:
